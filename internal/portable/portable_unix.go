@@ -26,9 +26,15 @@ type Descriptor = int
 
 // TryLock takes the lock of a file, or returns ErrLocked. The kernel gives it back when
 // the file is closed, or the process ends.
-func TryLock(f *os.File) error {
+func TryLock(f *os.File) error { return tryFlock(f, unix.LOCK_EX) }
+
+// TryShareLock is TryLock for those who only look: any number of them hold the lock together,
+// while nobody has it alone.
+func TryShareLock(f *os.File) error { return tryFlock(f, unix.LOCK_SH) }
+
+func tryFlock(f *os.File, how int) error {
 	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue

@@ -27,8 +27,14 @@ func whole() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 3
 
 // TryLock takes the lock of a file, or returns ErrLocked. The kernel gives it back when
 // the file is closed, or the process ends.
-func TryLock(f *os.File) error {
-	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, whole())
+func TryLock(f *os.File) error { return tryLockFile(f, windows.LOCKFILE_EXCLUSIVE_LOCK) }
+
+// TryShareLock is TryLock for those who only look: any number of them hold the lock together,
+// while nobody has it alone.
+func TryShareLock(f *os.File) error { return tryLockFile(f, 0) }
+
+func tryLockFile(f *os.File, how uint32) error {
+	err := windows.LockFileEx(windows.Handle(f.Fd()), how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, whole())
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
 		return ErrLocked
 	}

@@ -47,7 +47,7 @@ type launched struct {
 // launchWorker starts the worker of a try, unless it was started already.
 func (s *session) launchWorker(ctx context.Context, t try) (launched, error) {
 	if res, err := s.cancelledEarly(ctx); err != nil || res.State.Terminal() {
-		return launched{Result: res}, err
+		return s.unlessLaunched(ctx, t, res, err)
 	}
 	if s.ws == nil {
 		return launched{Result: failedResult(nightcrier.FailStart, s.noWorkspace)}, nil
@@ -62,7 +62,11 @@ func (s *session) launchWorker(ctx context.Context, t try) (launched, error) {
 	}
 	if err := s.makeAgentLog(ctx); err != nil {
 		res, err := unpreparedResult(ctx, err)
-		return launched{Result: res}, errors.Join(err, s.noteUnstarted(ctx, t, res))
+		l, err := s.unlessLaunched(ctx, t, res, err)
+		if l.Result.State.Terminal() {
+			err = errors.Join(err, s.noteUnstarted(ctx, t, res))
+		}
+		return l, err
 	}
 	spec := s.workerSpec(t)
 	spec.BudgetDir = s.cfg.BudgetDir
@@ -77,6 +81,22 @@ func (s *session) launchWorker(ctx context.Context, t try) (launched, error) {
 	}
 	s.log.Info("agent started", "event", "agent_started", "workspace", s.ws.Dir(), "executor", s.order.Agent.Executor, "step", t.step)
 	return launched{Handle: h}, nil
+}
+
+// unlessLaunched is the result of a try that is not begun, unless a server that died before the
+// checkpoint has begun it: then its worker is awaited, and hears of a cancellation.
+func (s *session) unlessLaunched(ctx context.Context, t try, res nightcrier.AgentResult, err error) (launched, error) {
+	if err != nil {
+		return launched{}, err
+	}
+	l := launched{Result: res}
+	err = s.eachWorker(ctx, s.order.RunID, func(w backend.Owned) error {
+		if w.Attempt == t.attempt && (w.Alive || w.Processes > 0) {
+			l = launched{Handle: w.Handle, Result: nightcrier.AgentResult{State: nightcrier.StateStarting}}
+		}
+		return nil
+	})
+	return l, err
 }
 
 // noteUnstarted tells of a try that came to no agent, if there is another.
@@ -130,7 +150,7 @@ func (s *session) awaitWorker(ctx context.Context, t try, h backend.Handle) (nig
 		return nightcrier.AgentResult{}, err
 	}
 	res := ended.Result
-	s.learnFrom(s.mask, ended.Learned)
+	s.learnFrom(s.mask, ended)
 	res.FailureReason = s.mask.String(res.FailureReason) // it is the agent's or its model's word
 	if err := s.keepFinalMessage(&res); err != nil {
 		return res, err

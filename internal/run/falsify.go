@@ -21,11 +21,15 @@ func (s *session) testHypotheses(ctx context.Context, res nightcrier.AgentResult
 	if s.ws == nil {
 		return nil, nil // check says why
 	}
-	if _, err := s.ws.Collect(); err != nil {
-		return nil, nil // check meets the same, and ends the run
+	_, err := s.ws.Collect()
+	if err == nil {
+		err = s.openEvidence(ctx)
 	}
-	if err := s.openEvidence(ctx); err != nil {
-		return nil, nil
+	if err != nil && (ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, nil // check meets the same, and ends the run
 	}
 	rep, err := s.chooseReport(&outcome{Result: res}, asked)
 	if err != nil || rep == nil {

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"nightcrier.dev/nightcrier"
@@ -31,8 +32,8 @@ func (r *Runner) forgetMask(runID string) {
 
 // learnFrom takes over what a worker has learned. What cannot be read is no reason to stop:
 // the worker has masked by it what it handed over.
-func (r *Runner) learnFrom(m *mask.Masker, sealed []byte) {
-	if err := m.Unseal(sealed); err != nil {
+func (r *Runner) learnFrom(m *mask.Masker, ended backend.Ended) {
+	if err := errors.Join(ended.LearnedErr, m.Unseal(ended.Learned)); err != nil {
 		r.cfg.Logger.Warn("what a worker has learned of secrets cannot be read", "event", "learned", "error", err)
 	}
 }
@@ -47,7 +48,7 @@ func (r *Runner) recallLearned(ctx context.Context, runID string) {
 		}
 		ended, err := r.cfg.Workers.Follow(ctx, w.Handle, 0, nil)
 		if err == nil {
-			r.learnFrom(m, ended.Learned)
+			r.learnFrom(m, ended)
 		}
 		return err
 	})

@@ -66,7 +66,7 @@ func readOrder(input []byte) (o Order, err error) {
 	dec := json.NewDecoder(bytes.NewReader(input))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&o); err != nil {
-		return o, nightcrier.Errorf(nightcrier.Internal, "run: the order was written by another version of this program and cannot be read (%w): start that version again, or cancel the run", err)
+		return o, nightcrier.Errorf(nightcrier.Internal, "run: the order was written by another version of this program and cannot be read (%w): retry the incident, which writes a new one", err)
 	}
 	return o, nil
 }
@@ -192,22 +192,29 @@ func New(cfg Config) *Runner {
 }
 
 // Investigate is Workflow. The id is the run's.
-func (r *Runner) Investigate(ctx engine.Context, _ string, input []byte) error {
+func (r *Runner) Investigate(ctx engine.Context, id string, input []byte) error {
+	defer r.forgetCancel(id)
+	defer r.forgetMask(id)
 	o, err := readOrder(input)
-	if err != nil {
-		return err
+	if err == nil {
+		err = r.runSteps(ctx, o)
+	} else {
+		err = errors.Join(err, engine.Insist(ctx, "read the run", func(c context.Context) (err error) { o, err = r.bareOrder(c, id); return err }))
 	}
-	defer r.forgetCancel(o.RunID)
-	defer r.forgetMask(o.RunID)
-	err = r.runSteps(ctx, o)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	// A step was given up, or its checkpoint is refused. The run must end all the
+	// A step was given up, or a checkpoint is refused. The run must end all the
 	// same: its lease goes only so. No checkpoint is asked for; both may be repeated.
 	ended := engine.Insist(ctx, "abandon", func(c context.Context) error { return r.abandonRun(c, o, err) })
 	told := engine.Insist(ctx, "notify abandoned", func(c context.Context) error { return r.announceEnd(c, o) })
 	return errors.Join(err, ended, told)
+}
+
+// bareOrder is as much of an order as it takes to end its run.
+func (r *Runner) bareOrder(ctx context.Context, id string) (Order, error) {
+	run, err := r.cfg.Store.Run(ctx, id)
+	return Order{RunID: id, IncidentID: run.IncidentID, Agent: agent.Spec{Executor: run.Executor}}, err
 }
 
 func (r *Runner) runSteps(ctx engine.Context, o Order) error {
@@ -263,9 +270,12 @@ func (r *Runner) abandonRun(ctx context.Context, o Order, why error) error {
 				return err
 			}
 		}
-		_, err := r.cfg.Workers.Follow(ctx, w.Handle, 0, nil)
+		ended, err := r.cfg.Workers.Follow(ctx, w.Handle, 0, nil)
 		if nightcrier.CodeOf(err) == nightcrier.NotFound {
 			return nil // it was never started
+		}
+		if err == nil {
+			r.learnFrom(r.maskerFor(o.RunID), ended)
 		}
 		return err
 	})

@@ -61,6 +61,7 @@ type agents struct {
 	given     []*backend.Credential
 	handed    [][]byte // what was learned before each
 	learned   []byte   // what all of them learn
+	alive     []backend.Owned
 	cancelled chan string
 }
 
@@ -78,6 +79,7 @@ func (a *agents) launched() []backend.Spec {
 
 // List has the workers that were started: they have ended, or are followed.
 func (a *agents) List(context.Context) (all []backend.Owned, err error) {
+	all = append(all, a.alive...)
 	for _, s := range a.launched() {
 		all = append(all, backend.Owned{Handle: handleOf(s), RunID: s.RunID, Attempt: s.Attempt})
 	}
@@ -752,6 +754,44 @@ func TestAPanicEndsTheRunAndFreesTheCluster(t *testing.T) {
 	})
 	if inc := b.investigate(); inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailInternal || !strings.Contains(inc.FailureReason, "internal error") {
 		t.Errorf("ended %s, %s, %q", inc.Status, inc.FailureClass, inc.FailureReason)
+	}
+}
+
+// A run whose order this program cannot read ends, and its cluster is free for the next.
+func TestAnOrderThatCannotBeReadEndsItsRun(t *testing.T) {
+	b := newBench(t, Builtin, nil)
+	b.must(b.engine.Start(Workflow, b.run.ID, map[string]any{"runId": b.run.ID, "incidentId": b.inc.ID, "bound": "of another version"}))
+	if inc := b.ended(); inc.Status != nightcrier.Failed || inc.FailureClass != nightcrier.FailInternal || !strings.Contains(inc.FailureReason, "another version") {
+		t.Errorf("ended %s, %s, %q", inc.Status, inc.FailureClass, inc.FailureReason)
+	}
+}
+
+// A server that died between a launch and its checkpoint left a worker: it is awaited, also
+// where the run was cancelled in the meantime.
+func TestALaunchWithoutItsCheckpointIsAwaited(t *testing.T) {
+	b := newBench(t, "script", nil)
+	_, err := b.store.RequestCancel(t.Context(), b.inc.ID, "somebody")
+	b.must(err)
+	s, err := b.runner.openSession(t.Context(), Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: agent.Spec{Executor: "script"}})
+	b.must(err)
+	defer s.close()
+	h := backend.Handle{Backend: "script", ID: b.run.ID + "-1"}
+	for name, tt := range map[string]struct {
+		worker backend.Owned
+		want   launched
+	}{
+		"alive":           {backend.Owned{Handle: h, RunID: b.run.ID, Attempt: 1, Alive: true}, launched{Handle: h, Result: nightcrier.AgentResult{State: nightcrier.StateStarting}}},
+		"left something":  {backend.Owned{Handle: h, RunID: b.run.ID, Attempt: 1, Processes: 1}, launched{Handle: h, Result: nightcrier.AgentResult{State: nightcrier.StateStarting}}},
+		"gone":            {backend.Owned{Handle: h, RunID: b.run.ID, Attempt: 1}, launched{}},
+		"another attempt": {backend.Owned{Handle: h, RunID: b.run.ID, Attempt: 2, Alive: true}, launched{}},
+		"another run":     {backend.Owned{Handle: h, RunID: nightcrier.NewID(), Attempt: 1, Alive: true}, launched{}},
+	} {
+		b.agents.alive = []backend.Owned{tt.worker}
+		got, err := s.launchWorker(t.Context(), investigationAttempt(1))
+		b.must(err)
+		if tt.want.Handle == h && got.Result.State != tt.want.Result.State || got.Handle != tt.want.Handle || tt.want.Handle != h && got.Result.State != nightcrier.StateCancelled {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
 

@@ -82,7 +82,7 @@ func (s *session) awaitTriageScript(ctx context.Context) (string, nightcrier.Age
 		collectOutput(&out, entries[0]) // masked
 		return nil
 	})
-	s.learnFrom(s.mask, ended.Learned)
+	s.learnFrom(s.mask, ended)
 	if err == nil {
 		err = s.ws.ClearScratch() // what it leaves there is no agent's
 	}

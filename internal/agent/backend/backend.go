@@ -72,6 +72,8 @@ type Ended struct {
 	// Learned is what it has learned of its run's secrets, sealed by Secrets.MaskKey; nil when
 	// there is no word of it, as of a worker that died.
 	Learned []byte
+	// LearnedErr is why Learned could not be read, which is no reason to do without the result.
+	LearnedErr error
 }
 
 // Owned is what List tells of a worker.

@@ -36,7 +36,7 @@ func TestNeverUp(t *testing.T) {
 		{"unknown protocol", fakemcp.Behaviour{Protocol: "1999-01-01"}, "1999-01-01"},
 		{"stateless", fakemcp.Behaviour{Stateless: true}, "without sessions"},
 		{"upstream", fakemcp.Behaviour{NoSubscribeTool: true}, "no tool events_subscribe"},
-		{"subscribe refused", fakemcp.Behaviour{SubscribeError: "too many subscriptions\x1b[2J"}, "too many subscriptions[2J"},
+		{"subscribe refused", fakemcp.Behaviour{SubscribeError: "too many subscriptions\x1b[2J"}, "too many subscriptions"},
 		{"mode not offered", fakemcp.Behaviour{Modes: []string{"pods"}}, "mode auto is not offered by the server, which has pods"},
 	}
 	for _, tt := range tests {

@@ -45,7 +45,7 @@ func (f *follower) withLearned(r nightcrier.AgentResult, err error) (backend.End
 		return backend.Ended{}, err
 	}
 	learned, err := f.dir.ReadLearned()
-	return backend.Ended{Result: r, Learned: learned}, err
+	return backend.Ended{Result: r, Learned: learned, LearnedErr: err}, nil
 }
 
 // pauseFollowing keeps the loop from spinning while a worker starts or ends.

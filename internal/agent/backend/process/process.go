@@ -79,16 +79,14 @@ func (b Backend) List(ctx context.Context, owner string) ([]backend.Owned, error
 		}
 		var spec backend.Spec
 		dir := workdir.At(b.Dir, e.Name())
-		switch err := dir.ReadFile(workdir.SpecFile, &spec); {
-		case errors.Is(err, fs.ErrNotExist): // half made, or being removed
-			continue
-		case err != nil:
-			return nil, err
-		case spec.Owner != owner:
-			continue
+		err := dir.ReadFile(workdir.SpecFile, &spec)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && spec.Owner != owner {
+			continue // half made, or of another
 		}
+		// One that cannot be read has no owner any more, and is whoever's that asks. It keeps
+		// nobody from the others: its own run meets what is wrong with it.
 		if o.Alive, err = dir.IsAlive(); err != nil {
-			return nil, err
+			o.Alive = true // until somebody could look
 		}
 		if o.Processes = dir.CountProcesses(); !o.Alive {
 			o.Processes = countOf(left, e.Name())
@@ -155,10 +153,28 @@ func (b Backend) Destroy(ctx context.Context, h backend.Handle) error {
 	if err := endSandboxes(ctx, b.reaper(), h.ID); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(string(d)); err != nil {
+	if err := removeDir(d); err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "remove worker: %w", err)
 	}
 	return nil
+}
+
+// removeDir removes the directory of a worker. The spec goes last: by it, List finds what a
+// server that dies in between leaves.
+func removeDir(d workdir.Dir) error {
+	entries, err := os.ReadDir(string(d))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() == workdir.SpecFile {
+			continue
+		}
+		if err := os.RemoveAll(d.PathOf(e.Name())); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(string(d))
 }
 
 // killWorker ends the worker of a directory, and keeps one that is being started from beginning.

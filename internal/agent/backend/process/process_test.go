@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
+	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/sandbox"
 	"nightcrier.dev/nightcrier/internal/sandbox/sandboxtest"
 )
@@ -79,6 +81,49 @@ func TestStrays(t *testing.T) {
 	all := strays(left, map[string]bool{known: true})
 	if len(all) != 1 || all[0].Handle != handleOf(gone) || all[0].Processes != 2 || all[0].Alive || all[0].Attempt != 1 {
 		t.Errorf("%+v", all)
+	}
+}
+
+// One directory that cannot be read hides no other worker, and who looks at one is not taken for
+// it.
+func TestListIsOfAll(t *testing.T) {
+	b := Backend{Dir: t.TempDir()}
+	names := map[string]string{"whole": `{"owner":"us"}`, "damaged": `{"owner":`, "another's": `{"owner":"them"}`, "half made": ""}
+	handles := map[backend.Handle]string{}
+	for what, spec := range names {
+		name := nightcrier.NewID() + "-1"
+		d := workdir.At(b.Dir, name)
+		must(t, os.Mkdir(string(d), 0o700))
+		if spec != "" {
+			must(t, os.WriteFile(d.PathOf(workdir.SpecFile), []byte(spec), 0o600))
+		}
+		handles[handleOf(name)] = what
+	}
+	list, err := b.List(t.Context(), "us")
+	must(t, err)
+	var seen []string
+	for _, o := range list {
+		seen = append(seen, handles[o.Handle])
+		d, err := b.dirOf(o.Handle)
+		must(t, err)
+		lock, free, err := d.LockWorker()
+		if must(t, err); !free {
+			t.Fatalf("%s is locked", handles[o.Handle])
+		}
+		if alive, err := d.IsAlive(); err != nil || !alive {
+			t.Errorf("%s, whose worker lives: %v, %v", handles[o.Handle], alive, err)
+		}
+		lock.Close()
+		look, err := os.Open(d.PathOf("lock"))
+		must(t, err)
+		must(t, portable.TryShareLock(look))
+		if alive, err := d.IsAlive(); err != nil || alive {
+			t.Errorf("%s, at which another looks: %v, %v", handles[o.Handle], alive, err)
+		}
+		look.Close()
+	}
+	if slices.Sort(seen); !slices.Equal(seen, []string{"damaged", "whole"}) {
+		t.Errorf("seen: %q", seen)
 	}
 }
 

@@ -134,12 +134,14 @@ func (d Dir) ClaimStart() (bool, error) {
 
 // LockWorker takes the worker's lock, and reports false when another holds it. It is
 // released by closing the file, or by the end of the process.
-func (d Dir) LockWorker() (*os.File, bool, error) {
+func (d Dir) LockWorker() (*os.File, bool, error) { return d.lockWith(portable.TryLock) }
+
+func (d Dir) lockWith(try func(*os.File) error) (*os.File, bool, error) {
 	f, err := os.OpenFile(d.PathOf(lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, false, err
 	}
-	if err = portable.TryLock(f); err == nil {
+	if err = try(f); err == nil {
 		return f, true, nil
 	}
 	f.Close()
@@ -170,12 +172,12 @@ func (d Dir) CountProcesses() int {
 	return p.Worker.Descendants()
 }
 
-// IsAlive reports whether the worker lives.
+// IsAlive reports whether the worker lives. Who looks is not taken for it by another who looks.
 func (d Dir) IsAlive() (bool, error) {
 	if ok, err := d.HasFile(lockFile); !ok {
 		return false, err
 	}
-	f, free, err := d.LockWorker()
+	f, free, err := d.lockWith(portable.TryShareLock)
 	if err != nil {
 		return false, nightcrier.Errorf(nightcrier.Internal, "worker %s: %w", d, err)
 	}

@@ -119,6 +119,17 @@ func (h *house) closed(id string) (inc nightcrier.Incident) {
 	return inc
 }
 
+// logs waits for words in the log: what happened is logged after it is stored.
+func (h *house) logs(words string) {
+	h.Helper()
+	h.eventually(func() string {
+		if strings.Contains(h.log.String(), words) {
+			return ""
+		}
+		return fmt.Sprintf("the log does not say %q", words)
+	})
+}
+
 // done delivers one fault and returns the incident once it has ended.
 func (h *house) done() nightcrier.Incident {
 	h.Helper()

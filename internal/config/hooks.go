@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"nightcrier.dev/nightcrier/internal/ingest/expr"
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/text/expr"
 )
 
 // Alertmanager is how a cluster's alerts arrive.

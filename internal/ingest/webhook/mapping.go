@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/ingest/expr"
 	"nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/text/expr"
 )
 
 // Mapping says, in expressions, what the payloads of a sender mean.

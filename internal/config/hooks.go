@@ -95,7 +95,7 @@ func expressionType(yields expr.Kind) valueType {
 		case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
 			return nil, errors.New("contains a control character")
 		}
-		_, err := expr.Compile(s, yields)
+		_, err := expr.Payload.Compile(s, yields)
 		return s, err
 	})}
 }

@@ -2,6 +2,7 @@ package nightcrier
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -126,6 +127,13 @@ var stateMoves = map[State][]State{
 // Terminal reports whether the step has ended.
 func (s State) Terminal() bool {
 	return s == StateSuccess || s == StateFailed || s == StateTimeout || s == StateCancelled
+}
+
+// EarlierThan reports whether a step comes through s on its way to t, and never back.
+func (s State) EarlierThan(t State) bool {
+	order := []State{StateCreated, StateStarting, StateRunning}
+	at, until := slices.Index(order, s), slices.Index(order, t)
+	return at >= 0 && (at < until || t.Terminal())
 }
 
 // CanBecome reports whether the transition is legal.

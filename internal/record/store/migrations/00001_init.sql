@@ -123,6 +123,16 @@ CREATE INDEX runs_queue ON runs (severity DESC, queued_at, id) WHERE status = 'q
 CREATE INDEX runs_leases ON runs (run_key) WHERE status = 'admitted';
 CREATE INDEX runs_storm ON runs (storm_id) WHERE storm_id <> '';
 
+-- The attempts of a run's steps; position counts the steps in the order they came up.
+CREATE TABLE steps (
+    run_id   TEXT NOT NULL,
+    step     TEXT NOT NULL,
+    attempt  INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    doc      TEXT NOT NULL,
+    PRIMARY KEY (run_id, step, attempt)
+);
+
 CREATE TABLE journal (
     run_id  TEXT NOT NULL,
     seq     BIGINT NOT NULL,

@@ -43,7 +43,7 @@ func TestALaunchWithoutItsCheckpointIsAwaited(t *testing.T) {
 	now := time.Now()
 	ev := nightcrier.Event{ID: nightcrier.NewID(), Cluster: "prod", Source: "test", ReceivedAt: now}
 	inc := nightcrier.Incident{ID: nightcrier.NewID(), Cluster: "prod", EventID: ev.ID, Status: nightcrier.Investigating, CreatedAt: now, StartedAt: now}
-	run := nightcrier.Run{ID: nightcrier.NewID(), IncidentID: inc.ID, Key: "prod", Executor: "script", QueuedAt: now, AdmittedAt: now}
+	run := nightcrier.Run{ID: nightcrier.NewID(), Subject: nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: inc.ID}, Key: "prod", Executor: "script", QueuedAt: now, AdmittedAt: now}
 	inc.RunID = run.ID
 	must(db.Adopt(t.Context(), inc, ev, run))
 	_, err = db.RequestCancel(t.Context(), inc.ID, "somebody")

@@ -154,7 +154,7 @@ func (a *App) metricsState(ctx context.Context) (telemetry.State, error) {
 	if err != nil {
 		spent = nil // runs say so, and there is more to see
 	}
-	return telemetry.State{Spent: spent, Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByKey, Incidents: c.Incidents, Sources: a.Statuses()}, nil
+	return telemetry.State{Spent: spent, Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByCluster, Incidents: c.Incidents, Sources: a.Statuses()}, nil
 }
 
 // Statuses tells where each cluster's sources stand.

@@ -102,5 +102,5 @@ func (a *Investigator) newOrder(r nightcrier.Run) run.Order {
 	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !agent.LacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
 	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
 	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Key), a.cfg.Budget.Limits()
-	return run.Order{RunID: r.ID, IncidentID: r.IncidentID, Agent: s}
+	return run.Order{RunID: r.ID, IncidentID: r.IncidentID(), Agent: s}
 }

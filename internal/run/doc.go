@@ -13,4 +13,5 @@
 //   - admit: which queued run goes next, and when
 //   - engine: durable workflows
 //   - engine/enginetest: the suite that the engine has to pass
+//   - pipeline: what a run executes, as it is written, checked and frozen
 package run

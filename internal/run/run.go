@@ -214,7 +214,7 @@ func (r *Runner) Investigate(ctx engine.Context, id string, input []byte) error 
 // bareOrder is as much of an order as it takes to end its run.
 func (r *Runner) bareOrder(ctx context.Context, id string) (Order, error) {
 	run, err := r.cfg.Store.Run(ctx, id)
-	return Order{RunID: id, IncidentID: run.IncidentID, Agent: agent.Spec{Executor: run.Executor}}, err
+	return Order{RunID: id, IncidentID: run.IncidentID(), Agent: agent.Spec{Executor: run.Executor}}, err
 }
 
 func (r *Runner) runSteps(ctx engine.Context, o Order) error {

@@ -28,19 +28,19 @@ func TestCompileSaysWhere(t *testing.T) {
 		`env("HOME")`:      "undeclared reference to 'env'",
 		`prod-1`:           `; a fixed text has quotes of its own, such as '"prod-1"'`,
 	} {
-		_, err := Compile(source, Text)
+		_, err := Payload.Compile(source, Text)
 		if nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", source, err, want)
 		}
 	}
-	if _, err := Compile(`"x"`, Bool); err == nil {
+	if _, err := Payload.Compile(`"x"`, Bool); err == nil {
 		t.Error("a text is taken for a truth value")
 	}
 }
 
 func TestTexts(t *testing.T) {
 	t.Parallel()
-	v := Vars{Body: body(t, `{"n": 12, "big": 1700000000000, "f": 1.5, "s": "x", "z": null, "b": true, "l": [1], "labels": {"pod": "cart-0"}}`)}
+	v := Vars{"body": body(t, `{"n": 12, "big": 1700000000000, "f": 1.5, "s": "x", "z": null, "b": true, "l": [1], "labels": {"pod": "cart-0"}}`)}
 	for source, want := range map[string]string{
 		`body.n`: "12", `body.big`: "1700000000000", `body.f`: "1.5", `body.s`: "x", `body.z`: "", `body.b`: "true",
 		`body.?labels.?pod.orValue("none")`:    "cart-0",
@@ -49,7 +49,7 @@ func TestTexts(t *testing.T) {
 		`body.n > 3.0 ? "many" : "few"`:        "many",
 		`"id=42;x".split(";")[0].substring(3)`: "42",
 	} {
-		e, err := Compile(source, Text)
+		e, err := Payload.Compile(source, Text)
 		if err != nil {
 			t.Errorf("%s: %v", source, err)
 			continue
@@ -59,7 +59,7 @@ func TestTexts(t *testing.T) {
 		}
 	}
 	for source, want := range map[string]string{`body.l`: "yields list instead of a text", `body.missing`: "no such key: missing", `item.x`: "cannot be evaluated"} {
-		e, err := Compile(source, Text)
+		e, err := Payload.Compile(source, Text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,13 +73,13 @@ func TestTexts(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	list := "[" + strings.Repeat("1,", 2000) + "1]"
-	v := Vars{Body: body(t, `{"l":`+list+`,"s":"`+strings.Repeat("a", 70_000)+`"}`)}
+	v := Vars{"body": body(t, `{"l":`+list+`,"s":"`+strings.Repeat("a", 70_000)+`"}`)}
 	for _, source := range []string{
 		`body.l.all(a, body.l.all(b, body.l.all(c, a == b && b == c))) ? "x" : "y"`,
 		`body.l.map(a, body.l.map(b, body.l)).size() > 0 ? "x" : "y"`,
 		`body.s`,
 	} {
-		e, err := Compile(source, Text)
+		e, err := Payload.Compile(source, Text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s yields %d bytes", source, len(out))
 		}
 	}
-	e, err := Compile(`body.l`, List)
+	e, err := Payload.Compile(`body.l`, List)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestBounds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	slow, err := Compile(`body.l.all(a, body.l.exists(b, a != b || b == a))`, Bool)
+	slow, err := Payload.Compile(`body.l.all(a, body.l.exists(b, a != b || b == a))`, Bool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,9 +109,9 @@ func TestBounds(t *testing.T) {
 // over or made it.
 func TestListEntries(t *testing.T) {
 	t.Parallel()
-	v := Vars{Body: body(t, `{"l":[{"a":"b"}]}`)}
+	v := Vars{"body": body(t, `{"l":[{"a":"b"}]}`)}
 	for _, source := range []string{`body.l`, `body.l.filter(x, x.a == "b")`, `[{"a": "b"}]`, `body.l.map(x, x)`} {
-		e, err := Compile(source, List)
+		e, err := Payload.Compile(source, List)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,11 +122,11 @@ func TestListEntries(t *testing.T) {
 		if text, err := json.Marshal(got); err != nil || string(text) != `[{"a":"b"}]` {
 			t.Errorf("%s = %s, %v", source, text, err)
 		}
-		inner, err := Compile(`item.a`, Text)
+		inner, err := Payload.Compile(`item.a`, Text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text, err := inner.Text(t.Context(), Vars{Item: got[0]}); err != nil || text != "b" {
+		if text, err := inner.Text(t.Context(), Vars{"item": got[0]}); err != nil || text != "b" {
 			t.Errorf("%s: item.a = %q, %v", source, text, err)
 		}
 	}
@@ -136,18 +136,17 @@ func TestListEntries(t *testing.T) {
 // few hundred kilobytes has become all of the memory.
 func TestItemsThatShareThePayload(t *testing.T) {
 	t.Parallel()
-	e, err := Compile(`body.l.map(a, {"a": a, "all": body})`, List)
+	e, err := Payload.Compile(`body.l.map(a, {"a": a, "all": body})`, List)
 	if err != nil {
 		t.Fatal(err)
 	}
-	few := Vars{Body: body(t, `{"l":[1,2,3]}`)}
+	few := Vars{"body": body(t, `{"l":[1,2,3]}`)}
 	if items, err := e.List(t.Context(), few); err != nil || len(items) != 3 {
 		t.Errorf("%v, %v", items, err)
 	}
-	many := Vars{Body: body(t, `{"l":[`+strings.Repeat("1,", 4999)+`1],"pad":"`+strings.Repeat("x", 100<<10)+`"}`)}
+	many := Vars{"body": body(t, `{"l":[`+strings.Repeat("1,", 4999)+`1],"pad":"`+strings.Repeat("x", 100<<10)+`"}`)}
 	items, err := e.List(t.Context(), many)
-	slow := err != nil && strings.Contains(err.Error(), context.DeadlineExceeded.Error()) // a busy machine meets the bound of time first
-	if nightcrier.CodeOf(err) != nightcrier.Exhausted && !slow {
+	if nightcrier.CodeOf(err) != nightcrier.Exhausted { // of bytes; on a busy machine, of time
 		t.Errorf("%d items, %v", len(items), err)
 	}
 }

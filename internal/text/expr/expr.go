@@ -2,19 +2,18 @@
 // the Common Expression Language. They are ours, what they look at comes from
 // outside: each evaluation is bounded in steps and in time.
 //
-// An expression sees the payload as body and, where a payload holds several
-// things, the one at hand as item. Beside the standard functions there are those of
-// strings, and optional fields: item.?labels.?pod.orValue("").
+// A Language says what its expressions may name. Beside the standard functions there are
+// those of strings, and optional fields: item.?labels.?pod.orValue("").
 package expr
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -24,7 +23,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"github.com/google/cel-go/ext"
+	"github.com/google/cel-go/interpreter"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 )
@@ -41,33 +40,35 @@ const (
 	maxBytes = 32 << 20
 )
 
-// Kind is what an expression yields.
+// Kind is what an expression yields, or a name stands for.
 type Kind int
 
-// The kinds. Numbers and truth values are taken as texts too, null as none.
+// The kinds. Numbers and truth values are taken as texts too, null as none. Any is
+// whatever JSON has.
 const (
 	Text Kind = iota
 	Bool
 	List
+	Any
 )
 
-func (k Kind) String() string { return [...]string{"a text", "true or false", "a list"}[k] }
+func (k Kind) String() string {
+	return [...]string{"a text", "true or false", "a list", "any value"}[k]
+}
 
 // Expression is a compiled expression. It may be used concurrently.
-type Expression struct{ program cel.Program }
+type Expression struct {
+	program cel.Program
+	ast     *cel.Ast
+}
 
-// Vars are what an expression sees: values as encoding/json decodes them.
-type Vars struct{ Body, Item any }
-
-// environment is made once, when there is a first expression.
-var environment = sync.OnceValues(func() (*cel.Env, error) {
-	return cel.NewEnv(cel.Variable("body", cel.DynType), cel.Variable("item", cel.DynType), cel.OptionalTypes(), ext.Strings())
-})
+// Vars are what an expression sees, by name: values as encoding/json decodes them.
+type Vars map[string]any
 
 // Compile returns the expression of a source that yields want; otherwise an
 // Invalid error that says where it is wrong.
-func Compile(source string, want Kind) (*Expression, error) {
-	env, err := environment()
+func (l *Language) Compile(source string, want Kind) (*Expression, error) {
+	env, err := l.environment()
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "make the environment of expressions: %w", err)
 	}
@@ -84,7 +85,7 @@ func Compile(source string, want Kind) (*Expression, error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "is not a valid expression: %w", err)
 	}
-	return &Expression{program: program}, nil
+	return &Expression{program: program, ast: ast}, nil
 }
 
 // words is what somebody writes who means the text itself.
@@ -99,7 +100,7 @@ func quotingAdvice(source string) string {
 
 func yieldsKind(t *cel.Type, want Kind) bool {
 	switch {
-	case t.Kind() == types.DynKind:
+	case t.Kind() == types.DynKind, want == Any:
 		return true
 	case want == Bool:
 		return t.Kind() == types.BoolKind
@@ -181,6 +182,23 @@ func (e *Expression) List(ctx context.Context, v Vars) ([]any, error) {
 	return items, nil
 }
 
+// Value evaluates to any value, as encoding/json decodes it.
+func (e *Expression) Value(ctx context.Context, v Vars) (any, error) {
+	out, err := e.evalProgram(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	native, err := out.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+	value, ok := native.(*structpb.Value)
+	if err != nil || !ok {
+		return nil, mismatchError(out, Any)
+	}
+	if size := proto.Size(value); size > maxBytes {
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "it yields more than %d bytes", maxBytes)
+	}
+	return value.AsInterface(), nil
+}
+
 func mismatchError(got ref.Val, want Kind) error {
 	return nightcrier.Errorf(nightcrier.Invalid, "it yields %s instead of %s", got.Type().TypeName(), want)
 }
@@ -188,11 +206,16 @@ func mismatchError(got ref.Val, want Kind) error {
 func (e *Expression) evalProgram(ctx context.Context, v Vars) (ref.Val, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	out, _, err := e.program.ContextEval(ctx, map[string]any{"body": v.Body, "item": v.Item})
-	if err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w", plain{err})
+	out, _, err := e.program.ContextEval(ctx, map[string]any(v))
+	switch stop := (interpreter.EvalCancelledError{}); {
+	case err == nil:
+		return out, nil
+	case errors.As(err, &stop) && stop.Cause == interpreter.CostLimitExceeded:
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "it costs too much: more than %d steps; look at less, or nest fewer loops", maxCost)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "it costs too much: more than %s; look at less, or nest fewer loops", maxTime)
 	}
-	return out, nil
+	return nil, nightcrier.Errorf(nightcrier.Invalid, "%w", plain{err})
 }
 
 // plain is an evaluation's error in short: what the library adds helps nobody who

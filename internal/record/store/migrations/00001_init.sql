@@ -115,10 +115,13 @@ CREATE TABLE runs (
     triggered_by     TEXT NOT NULL,
     cancel_requested INTEGER NOT NULL,
     cause            TEXT NOT NULL,
+    waits_for        TEXT NOT NULL DEFAULT '',
+    waits_text       TEXT NOT NULL DEFAULT '',
     input            BYTEA
 );
 CREATE UNIQUE INDEX runs_open ON runs (subject_id) WHERE subject_kind = 'incident' AND status IN ('queued', 'admitted');
 CREATE INDEX runs_subject ON runs (subject_kind, subject_id, queued_at, id);
+CREATE INDEX runs_listed ON runs (queued_at, id);
 CREATE INDEX runs_queue ON runs (severity DESC, queued_at, id) WHERE status = 'queued';
 CREATE INDEX runs_leases ON runs (run_key) WHERE status = 'admitted';
 CREATE INDEX runs_storm ON runs (storm_id) WHERE storm_id <> '';

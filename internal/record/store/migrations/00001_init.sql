@@ -136,6 +136,23 @@ CREATE TABLE steps (
     PRIMARY KEY (run_id, step, attempt)
 );
 
+-- How far the ticks of a pipeline's triggers were considered, and what became of each; run_id
+-- is '' for one that was missed.
+CREATE TABLE schedules (
+    pipeline     TEXT NOT NULL,
+    trigger_name TEXT NOT NULL,
+    last_tick    BIGINT NOT NULL,
+    missed       BIGINT NOT NULL,
+    PRIMARY KEY (pipeline, trigger_name)
+);
+CREATE TABLE schedule_ticks (
+    pipeline     TEXT NOT NULL,
+    trigger_name TEXT NOT NULL,
+    at           BIGINT NOT NULL,
+    run_id       TEXT NOT NULL,
+    PRIMARY KEY (pipeline, trigger_name, at)
+);
+
 CREATE TABLE journal (
     run_id  TEXT NOT NULL,
     seq     BIGINT NOT NULL,

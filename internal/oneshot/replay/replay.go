@@ -19,11 +19,11 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
-	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+	oneshot "nightcrier.dev/nightcrier/internal/oneshot/triage"
 	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
-	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/triage"
 )
 
 // ReplayOptions say which investigation is made again, and how.
@@ -119,7 +119,7 @@ func Replay(ctx context.Context, o ReplayOptions) (out ReplayResult, err error) 
 type replayer struct {
 	o     ReplayOptions
 	rec   *replay.Record
-	begun run.Begun
+	begun triage.Begun
 	// tapes are of our own steps, facts what these had found when the agent was asked.
 	tapes map[string]*replay.Player
 	facts nightcrier.Report
@@ -147,12 +147,12 @@ type replayer struct {
 // readRecord reads the record.
 func (o ReplayOptions) readRecord(rec *replay.Record) (r *replayer, err error) {
 	r = &replayer{o: o, rec: rec, tapes: map[string]*replay.Player{}, doubted: len(rec.Doubts) > 0}
-	raw, err := rec.File(run.BegunFile)
+	raw, err := rec.File(triage.BegunFile)
 	if err == nil && raw == nil {
-		err = fmt.Errorf("%s is missing: it was recorded by an earlier version, or the run ended before its facts were collected", run.BegunFile)
+		err = fmt.Errorf("%s is missing: it was recorded by an earlier version, or the run ended before its facts were collected", triage.BegunFile)
 	}
 	if err == nil {
-		r.begun, err = run.ReadBegun(raw)
+		r.begun, err = triage.ReadBegun(raw)
 	}
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "incident %s cannot be replayed: %w", filepath.Base(o.Workspace), err)
@@ -174,7 +174,7 @@ func (o ReplayOptions) readRecord(rec *replay.Record) (r *replayer, err error) {
 	if r.answers, err = rec.HasAnswers(); err != nil {
 		lacking = errors.Join(lacking, err)
 	}
-	if err := readJSON(rec, run.DiagnosisFile, &r.facts); err != nil {
+	if err := readJSON(rec, triage.DiagnosisFile, &r.facts); err != nil {
 		lacking = errors.Join(lacking, err)
 	}
 	switch {
@@ -312,8 +312,8 @@ func (r *replayer) runReplay(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	cfg, o := r.replayConfig(dir), app.Options{
-		Logger: r.o.Logger, Version: r.o.Version, WorkerCommand: r.o.WorkerCommand, RetryPause: triage.RetryPause,
-		Runs: r.readRecorded, Order: r.recordedOrder,
+		Logger: r.o.Logger, Version: r.o.Version, WorkerCommand: r.o.WorkerCommand, RetryPause: oneshot.RetryPause,
+		Triage: r.readRecorded, Order: r.recordedOrder,
 	}
 	o.Config = cfg
 	if r.answers {

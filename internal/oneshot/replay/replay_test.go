@@ -18,9 +18,10 @@ import (
 	"nightcrier.dev/nightcrier/internal/fake/demo"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
-	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+	oneshot "nightcrier.dev/nightcrier/internal/oneshot/triage"
 	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/triage"
 )
 
 // defaults is a configuration of which nothing is set.
@@ -47,7 +48,7 @@ func TestReplayOfTheRulesComesToTheSame(t *testing.T) {
 		t.Run(sc.Name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			was, err := triage.Run(t.Context(), triage.Options{
+			was, err := oneshot.Run(t.Context(), oneshot.Options{
 				Config: defaults(t), Logger: slog.New(slog.DiscardHandler), Version: "test", Executor: config.Builtin, Out: dir,
 				Event: sc.Notifications[0], Snapshot: sc.Snapshot, Cluster: sc.Cluster,
 			})
@@ -77,7 +78,7 @@ func TestReplayOfChangedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc, dir := scenarios[0], t.TempDir()
-	was, err := triage.Run(t.Context(), triage.Options{
+	was, err := oneshot.Run(t.Context(), oneshot.Options{
 		Config: defaults(t), Logger: slog.New(slog.DiscardHandler), Version: "test", Executor: config.Builtin, Out: dir,
 		Event: sc.Notifications[0], Snapshot: sc.Snapshot, Cluster: sc.Cluster,
 	})
@@ -140,13 +141,13 @@ func TestReplayOfChangedRecords(t *testing.T) {
 		t.Errorf("without its first tape: %v", err)
 	}
 	for name, change := range map[string]func() error{
-		"is damaged": func() error { return os.WriteFile(filepath.Join(ws, run.BegunFile), []byte("{"), 0o600) },
-		"is missing": func() error { return os.Remove(filepath.Join(ws, run.BegunFile)) },
+		"is damaged": func() error { return os.WriteFile(filepath.Join(ws, triage.BegunFile), []byte("{"), 0o600) },
+		"is missing": func() error { return os.Remove(filepath.Join(ws, triage.BegunFile)) },
 	} {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := again(true); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), run.BegunFile) {
+		if _, err := again(true); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), triage.BegunFile) {
 			t.Errorf("what it began with %s: %v", name, err)
 		}
 	}
@@ -213,7 +214,7 @@ func TestReplayWithAnotherSkill(t *testing.T) {
 func TestTheWorkspaceOfARecord(t *testing.T) {
 	rec := &replay.Record{}
 	for said, want := range map[string]string{"/srv/w/incident-1": "/srv/w/incident-1", "e": "incident-1", "": "incident-1", "/": "incident-1", "incident-1": "incident-1"} {
-		r := &replayer{rec: rec, begun: run.Begun{Workspace: said, Incident: nightcrier.Incident{ID: "1"}}}
+		r := &replayer{rec: rec, begun: triage.Begun{Workspace: said, Incident: nightcrier.Incident{ID: "1"}}}
 		if got := r.workspaceThen(); got != want {
 			t.Errorf("%q: %q", said, got)
 		}

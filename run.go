@@ -2,6 +2,7 @@ package nightcrier
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -84,7 +85,31 @@ type Run struct {
 	// CancelRequested asks the run to stop; Cause says who asked.
 	CancelRequested bool   `json:"cancelRequested,omitempty"`
 	Cause           string `json:"cause,omitempty"`
+	// WaitsFor is what keeps an open run from going on, nil where nothing does.
+	WaitsFor *Wait `json:"waitsFor,omitempty"`
+	// Steps are there where one run is shown.
+	Steps []Step `json:"steps,omitempty"`
 }
+
+// Wait is what a run waits for, and in words for people.
+type Wait struct {
+	For  WaitKind `json:"for"`
+	Text string   `json:"text"`
+}
+
+// WaitKind is the kind of thing that a run waits for.
+type WaitKind string
+
+// What runs wait for. The first three keep a run in the queue, and are seen there; the
+// others a run says of itself while it holds its lease.
+const (
+	WaitKey      WaitKind = "key"     // another run has the key
+	WaitLimit    WaitKind = "limit"   // as many runs as may be are under way
+	WaitBreaker  WaitKind = "breaker" // its executor fails
+	WaitBudget   WaitKind = "budget"
+	WaitApproval WaitKind = "approval"
+	WaitSchedule WaitKind = "schedule" // a time
+)
 
 // IncidentID is the incident that the run is about, "" where it is about anything else.
 func (r Run) IncidentID() string {
@@ -126,6 +151,13 @@ var stateMoves = map[State][]State{
 // Terminal reports whether the step has ended.
 func (s State) Terminal() bool {
 	return s == StateSuccess || s == StateFailed || s == StateTimeout || s == StateCancelled
+}
+
+// EarlierThan reports whether a step comes through s on its way to t, and never back.
+func (s State) EarlierThan(t State) bool {
+	order := []State{StateCreated, StateStarting, StateRunning}
+	at, until := slices.Index(order, s), slices.Index(order, t)
+	return at >= 0 && (at < until || t.Terminal())
 }
 
 // CanBecome reports whether the transition is legal.

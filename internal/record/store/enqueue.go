@@ -168,8 +168,10 @@ func (t *tx) supersedeRuns(e *Enqueued, next nightcrier.Run) error {
 }
 
 // RetryRun queues a run that has ended anew, with the same input. An incident that it is
-// about becomes pending again.
-func (s *Store) RetryRun(ctx context.Context, id string) (nightcrier.Run, error) {
+// about becomes pending again. With a step to begin at, the new run has what the steps
+// before it delivered; it is Invalid where the run never came to the step, a Conflict
+// where a step before it delivered nothing.
+func (s *Store) RetryRun(ctx context.Context, id, fromStep string) (nightcrier.Run, error) {
 	var run nightcrier.Run
 	err := s.writeTransaction(ctx, "retry a run", func(t *tx) error {
 		old, err := t.runByID(id)
@@ -179,17 +181,35 @@ func (s *Store) RetryRun(ctx context.Context, id string) (nightcrier.Run, error)
 		if old.Status.Open() {
 			return nightcrier.Errorf(nightcrier.Conflict, "run %s is %s; cancel it first, or wait for its end", old.ID, old.Status)
 		}
+		var done []nightcrier.Step
+		if fromStep != "" {
+			if done, err = t.stepsBefore(old.ID, fromStep); err != nil {
+				return err
+			}
+		}
 		if old.IncidentID() == "" {
 			run, err = t.repeatRun(old)
+		} else {
+			run, err = t.retryIncidentOf(old)
+		}
+		if err != nil || fromStep == "" {
 			return err
 		}
-		inc, err := t.incidentByID(old.IncidentID())
-		if err == nil {
-			run, err = t.retryIncident(&inc, old)
+		run.FromStep = fromStep
+		if _, err := t.execStatement(`UPDATE runs SET from_step = ? WHERE id = ?`, fromStep, run.ID); err != nil {
+			return err
 		}
-		return err
+		return t.adoptSteps(run.ID, done)
 	})
 	return run, err
+}
+
+func (t *tx) retryIncidentOf(old nightcrier.Run) (nightcrier.Run, error) {
+	inc, err := t.incidentByID(old.IncidentID())
+	if err != nil {
+		return old, err
+	}
+	return t.retryIncident(&inc, old)
 }
 
 // repeatRun queues a run about anything but an incident once more. Its deadline is as far

@@ -75,7 +75,7 @@ func AssembleReport(in Case, f *scene.Facts, found Composition, missed []nightcr
 
 // cleanText makes text from outside fit for the report.
 func (a *assembler) cleanText(s string, n int) string {
-	return text.CutLine(text.MaskClean(s, a.in.Mask, text.FoldLine), n)
+	return text.CutMiddle(text.MaskClean(s, a.in.Mask, text.FoldLine), n)
 }
 
 // cleanObject returns an object whose name is as unclean as any other text.

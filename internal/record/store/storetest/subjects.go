@@ -101,7 +101,7 @@ func subjectJSON(t *testing.T, b *bench) {
 			t.Errorf("%s, %v, want the incident %v", raw, err, want)
 		}
 		var again nightcrier.Run
-		if err := json.Unmarshal(raw, &again); err != nil || again != b.readRun(t, id) {
+		if err := json.Unmarshal(raw, &again); err != nil || !cmp.Equal(again, b.readRun(t, id)) {
 			t.Errorf("read back %+v, %v", again, err)
 		}
 	}
@@ -141,7 +141,7 @@ func enqueueTwice(t *testing.T, b *bench) {
 	first := b.enqueueRun(t, n)
 	n.Pipeline = "another"
 	again := b.enqueueRun(t, n)
-	if first.Run.ID != n.ID || !again.Repeated || again.Run != first.Run || b.readCounts(t).Queued != 1 {
+	if first.Run.ID != n.ID || !again.Repeated || !cmp.Equal(again.Run, first.Run) || b.readCounts(t).Queued != 1 {
 		t.Errorf("first %+v, again %+v", first, again)
 	}
 }
@@ -286,29 +286,29 @@ func retryAnyRun(t *testing.T, b *bench) {
 	n := newCall("")
 	n.Input, n.Deadline = json.RawMessage(`{"a":1}`), b.clock.Now().Add(time.Minute)
 	old := b.enqueueRun(t, n).Run
-	_, err := b.RetryRun(ctx, old.ID)
+	_, err := b.RetryRun(ctx, old.ID, "")
 	wantCode(t, err, nightcrier.Conflict)
 	b.admitRun(t)
 	b.endRun(t, old.ID)
 	b.clock.Advance(time.Hour)
-	run, err := b.RetryRun(ctx, old.ID)
+	run, err := b.RetryRun(ctx, old.ID, "")
 	if err != nil || run.RetryOf != old.ID || run.Subject != old.Subject || run.Key != run.ID || run.Status != nightcrier.Queued ||
-		!run.Deadline.Equal(b.clock.Now().Add(time.Minute)) || run != b.readRun(t, run.ID) {
+		!run.Deadline.Equal(b.clock.Now().Add(time.Minute)) || !cmp.Equal(run, b.readRun(t, run.ID)) {
 		t.Errorf("retried %+v, %v", run, err)
 	}
 	if input, err := b.RunInput(ctx, run.ID); err != nil || string(input) != `{"a":1}` {
 		t.Errorf("input %s, %v", input, err)
 	}
-	_, err = b.RetryRun(ctx, nightcrier.NewID())
+	_, err = b.RetryRun(ctx, nightcrier.NewID(), "")
 	wantCode(t, err, nightcrier.NotFound)
 	b.drainQueue(t, generousLimits())
 	d := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Warning), Policy())
 	b.investigateNext(t, nightcrier.Failed)
-	again, err := b.RetryRun(ctx, d.Run.ID)
+	again, err := b.RetryRun(ctx, d.Run.ID, "")
 	if inc := b.readIncident(t, d.Incident.ID); err != nil || again.IncidentID() != d.Incident.ID || inc.RunID != again.ID || inc.Status != nightcrier.Pending {
 		t.Errorf("retried %+v of %+v, %v", again, inc, err)
 	}
-	_, err = b.RetryRun(ctx, d.Run.ID) // its incident is open again
+	_, err = b.RetryRun(ctx, d.Run.ID, "") // its incident is open again
 	wantCode(t, err, nightcrier.Conflict)
 }
 
@@ -321,11 +321,13 @@ func pruneRuns(t *testing.T, b *bench) {
 		if _, err := b.AppendJournal(ctx, ids[i], newEntry("a")); err != nil {
 			t.Fatal(err)
 		}
+		b.clock.Advance(time.Millisecond)
 	}
 	d := b.acceptEvent(t, b.newEvent("prod", "cart", nightcrier.Critical), Policy())
 	b.investigateNext(t, nightcrier.Failed)
-	b.endRun(t, b.admitRun(t).ID)
-	b.admitRun(t)
+	b.saveStep(t, nightcrier.Step{RunID: b.admitRun(t).ID, ID: "a", Attempt: 1, State: nightcrier.StateSuccess})
+	b.endRun(t, ids[0])
+	b.saveStep(t, nightcrier.Step{RunID: b.admitRun(t).ID, ID: "a", Attempt: 1, State: nightcrier.StateSuccess})
 	b.clock.Advance(time.Hour)
 	if _, err := b.Prune(ctx, b.clock.Now()); err != nil {
 		t.Fatal(err)
@@ -335,6 +337,9 @@ func pruneRuns(t *testing.T, b *bench) {
 	for i, id := range ids {
 		if list, err := b.Journal(ctx, id, 0, 0); err != nil || len(list) != min(i, 1) {
 			t.Errorf("run %d has %d entries, %v", i, len(list), err)
+		}
+		if list, err := b.Steps(ctx, id); err != nil || len(list) != i%2 {
+			t.Errorf("run %d has %d steps, %v", i, len(list), err)
 		}
 	}
 	b.readRun(t, ids[1])

@@ -40,7 +40,9 @@ type assembler struct {
 	graph    scene.Graph
 	// hit are the objects that the trouble touches: see trouble.
 	hit []nightcrier.Object
-	r   nightcrier.Report
+	// doubts are why a report without findings is no all-clear.
+	doubts []doubt
+	r      nightcrier.Report
 }
 
 // AssembleReport makes the report of what was found and of what could not be read.
@@ -66,6 +68,7 @@ func AssembleReport(in Case, f *scene.Facts, found Composition, missed []nightcr
 	a.addConsequences(found)
 	a.hit = a.trouble(found)
 	a.rateSeverity()
+	a.noteUnknowns()
 	a.r.CheckedShare = checkedShare(a.r.Facts)
 	return a.r
 }
@@ -180,6 +183,9 @@ func (a *assembler) addActions() {
 			Priority: 1, Action: "Look again in some minutes: " + a.cleanText(a.onlyComesUp(), scene.MaxText) + " has only begun to start",
 			Outcome: "tells a start from one that hangs", Risk: "none: read only",
 		})
+		return
+	case len(a.doubts) > 0:
+		a.stepsOfDoubts()
 		return
 	case len(a.findings) == 0:
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{

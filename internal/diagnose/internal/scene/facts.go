@@ -57,8 +57,10 @@ type Facts struct {
 	// TargetGone is set when the target does not exist any more, homeGone when its
 	// namespace is not there. Doubt says why a target that was not found may not be gone.
 	TargetGone, HomeGone bool
-	Doubt                string
-	GoneRef              Ref
+	// SeenHere is set when the cluster that is asked has itself shown the target before.
+	SeenHere bool
+	Doubt    string
+	GoneRef  Ref
 	// OwnerRead is set when the owner, or a part of the way to it, was read.
 	OwnerRead bool
 }

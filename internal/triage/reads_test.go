@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"bytes"
@@ -20,6 +20,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // watched tells audit of its reads, as a reader behind a guard does.
@@ -77,7 +79,7 @@ func (b *bench) lines() (list []audit.Record) {
 
 // What the preparation reads is in the audit, with the id under which it was kept.
 func TestThePreparationIsAudited(t *testing.T) {
-	b := newBench(t, Builtin, watching(t))
+	b := newBench(t, run.Builtin, watching(t))
 	var asked audit.Summary
 	b.told.ended = func(s audit.Summary) { asked = s }
 	b.investigate()
@@ -96,7 +98,7 @@ func TestThePreparationIsAudited(t *testing.T) {
 			t.Errorf("%s of %s was kept as %q", line.Verb, line.Resource, kept)
 		}
 	}
-	log := b.read(agentLogFile)
+	log := b.read(run.AgentLogFile)
 	asks := 0
 	for _, r := range list {
 		if r.Evidence == list[0].Evidence {
@@ -106,10 +108,10 @@ func TestThePreparationIsAudited(t *testing.T) {
 	if n := strings.Count(log, "evidence "+list[0].Evidence+" "); n != asks {
 		t.Errorf("%s is told %d times, asked for %d times:\n%s", list[0].Evidence, n, asks, log)
 	}
-	if told := regexp.MustCompile("→ 200, " + list[0].Evidence + `\b`); !told.MatchString(b.read(FinalReport)) {
-		t.Errorf("the final report lists no request that was kept as %s:\n%s", list[0].Evidence, b.read(FinalReport))
+	if told := regexp.MustCompile("→ 200, " + list[0].Evidence + `\b`); !told.MatchString(b.read(report.FinalFile)) {
+		t.Errorf("the final report lists no request that was kept as %s:\n%s", list[0].Evidence, b.read(report.FinalFile))
 	}
-	if !strings.Contains(b.read(FinalReport), asked.Head) {
+	if !strings.Contains(b.read(report.FinalFile), asked.Head) {
 		t.Error("the head is not in the final report")
 	}
 }
@@ -129,19 +131,23 @@ func keptAs(t *testing.T, index, id string) string {
 
 // A step that is repeated after a crash asks again, and both are on record.
 func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
-	b := newBench(t, Builtin, watching(t))
-	o := Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: agent.Spec{Executor: Builtin, Preload: true, Timeout: time.Minute}}
-	if _, err := b.runner.prepareRun(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	res, err := b.runner.prepareRun(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := b.runner.openSession(t.Context(), o)
+	b := newBench(t, run.Builtin, watching(t))
+	o := run.Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: agent.Spec{Executor: run.Builtin, Preload: true, Timeout: time.Minute}}
+	_, err := b.store.BeginRun(t.Context(), b.run.ID)
 	b.must(err)
-	defer s.close()
-	if _, err := s.checkOutcome(t.Context(), res, repair{}, nil); err != nil {
+	ws, err := b.root.Create(b.inc.ID)
+	b.must(err)
+	b.must(ws.Close())
+	var res nightcrier.AgentResult
+	for range 2 {
+		s := b.session(o)
+		res, err = s.prepareRun(t.Context())
+		b.must(err)
+		s.Close()
+	}
+	s := b.session(o)
+	defer s.Close()
+	if _, err := s.checkOutcome(t.Context(), res, run.Review{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]int{}
@@ -198,8 +204,10 @@ func TestEvidenceIsToldOnce(t *testing.T) {
 
 // Without an entry in the journal nothing is asked.
 func TestNoReadWithoutItsEntry(t *testing.T) {
-	b := newBench(t, Builtin, nil)
-	look := (&session{Runner: b.runner}).newReads(t.Context())
+	b := newBench(t, run.Builtin, nil)
+	s := b.session(run.Order{RunID: b.run.ID, IncidentID: b.inc.ID})
+	defer s.Close()
+	look := s.newReads(t.Context())
 	look.note = func(string, journal.Item) error { return errors.New("the store is away") }
 	if err := look.auditRequest(t.Context(), journal.Request{Decision: journal.Allow}); err == nil {
 		t.Error("a decision that was not journaled was let through")
@@ -231,14 +239,14 @@ func TestTheAgentIsAudited(t *testing.T) {
 			if got := b.agents.creds(); len(got) != 1 || got[0] != cred {
 				t.Errorf("the worker got %v", got)
 			}
-			prompt, log := b.read("PROMPT.md"), b.read(agentLogFile)
+			prompt, log := b.read("PROMPT.md"), b.read(run.AgentLogFile)
 			if can := strings.Contains(prompt, "Warning: evidence E12"); can != (cred != nil) {
 				t.Errorf("the prompt says that the agent can look: %v", can)
 			}
 			if cred == nil && !(strings.Contains(prompt, "it can write") && strings.Contains(log, "cannot look into the cluster, it can write")) {
 				t.Errorf("why not is not said:\n%s", log)
 			}
-			if commands := b.read(commandsFile); !strings.Contains(commands, "DENIED cluster: delete pods") || bytes.Contains([]byte(b.read(auditFile)), []byte(secret)) {
+			if commands := b.read("logs/agent-commands-executed.log"); !strings.Contains(commands, "DENIED cluster: delete pods") || bytes.Contains([]byte(b.read(auditFile)), []byte(secret)) {
 				t.Errorf("commands:\n%s", commands)
 			}
 		})

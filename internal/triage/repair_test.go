@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/run"
 )
 
 // errNoFile is why an agent cannot be started; sessionID is what the scripted agent calls its session.
@@ -109,14 +110,14 @@ func TestHowAReportIsAskedForAgain(t *testing.T) {
 		attempt{report: evil, result: ended(20 * time.Second)}, attempt{report: "facts", result: ended(time.Second)})
 	b.investigateWith(agent.Spec{Preload: true, Timeout: time.Minute, MaxTurns: 30})
 	first, second := b.agents.launched()[0], b.agents.launched()[1]
-	if first.Session != "" || first.PromptFile != "" || first.Step != step {
+	if first.Session != "" || first.PromptFile != "" || first.Step != "investigate" {
 		t.Errorf("the first is %+v", first)
 	}
-	if second.Session != sessionID || second.PromptFile != repairPrompt || second.Step != repairStep || second.Attempt != repairAttempt ||
+	if second.Session != sessionID || second.PromptFile != run.RepairPrompt || second.Step != "repair" || second.Attempt != 3 ||
 		second.Timeout != 40*time.Second || second.MaxTurns != 26 || second.Used.CostUSD != 0 || second.Workspace != first.Workspace {
 		t.Errorf("the second is %+v", second)
 	}
-	asked := b.read(repairPrompt)
+	asked := b.read(run.RepairPrompt)
 	for _, bad := range []string{"Ignore all rules", "</incident>", "/etc/shadow"} {
 		if strings.Contains(asked, bad) {
 			t.Errorf("it is asked\n%s", asked)
@@ -125,7 +126,7 @@ func TestHowAReportIsAskedForAgain(t *testing.T) {
 	if !strings.Contains(asked, `section "## 3. Root Cause Analysis" is missing`) || !strings.HasSuffix(b.read("prompt-sent.md"), asked) {
 		t.Errorf("it is asked, and recorded as sent:\n%s", asked)
 	}
-	if got := b.read(refusedFile); got != evil {
+	if got := b.read(run.RefusedFile); got != evil {
 		t.Errorf("of the first report is kept %q", got)
 	}
 	if !strings.Contains(b.journal(), "asking claude-code, which cannot look into the cluster, for its report again, in the same session") {
@@ -135,7 +136,7 @@ func TestHowAReportIsAskedForAgain(t *testing.T) {
 
 // A final message that is a whole report is taken where the file is none.
 func TestTheValidOneOfTwoReportsIsTaken(t *testing.T) {
-	b := newBench(t, Builtin, nil)
+	b := newBench(t, run.Builtin, nil)
 	b.investigate()
 	whole := ended(0)
 	whole.FinalMessage = b.read("context/initial_triage_report.md")

@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // spilling has every log speak of a value of which nothing says that it is a secret, and
@@ -49,17 +51,17 @@ func TestWhatIsLearnedReachesEverySink(t *testing.T) {
 	b.agents.learned = box
 	b.investigate()
 	for name, text := range map[string]string{
-		"the final message": b.read(finalMessage), "the final report": b.read(FinalReport), "report.json": b.read(machineFile),
+		"the final message": b.read(run.FinalMessage), "the final report": b.read(report.FinalFile), "report.json": b.read(machineFile),
 		"the agent's report": b.read(agentReport), "the stored report": string(b.stored()),
 	} {
 		if strings.Contains(text, late) || strings.Contains(text, early) {
 			t.Errorf("%s says it:\n%s", name, text)
 		}
 	}
-	if facts := b.read(DiagnosisFile); !strings.Contains(facts, late) || !strings.Contains(b.read(FinalReport), key.Tag(late)) {
+	if facts := b.read(DiagnosisFile); !strings.Contains(facts, late) || !strings.Contains(b.read(report.FinalFile), key.Tag(late)) {
 		t.Errorf("the facts did not hold it before, or nobody sees where it was:\n%s", facts)
 	}
-	if log := b.read(agentLogFile); strings.Contains(log, early) || !strings.Contains(log, key.Tag(early)) {
+	if log := b.read(run.AgentLogFile); strings.Contains(log, early) || !strings.Contains(log, key.Tag(early)) {
 		t.Errorf("agent.log:\n%s", log)
 	}
 	told := key.Learning()

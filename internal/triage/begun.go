@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
+	"nightcrier.dev/nightcrier/internal/run"
 )
 
 // BegunFile has what a run began with.
@@ -20,7 +21,7 @@ type Begun struct {
 	// Payload is the event's, as it came: a document in a document is formatted anew.
 	Payload string         `json:"payload,omitempty"`
 	Run     nightcrier.Run `json:"run"`
-	Order   Order          `json:"order"`
+	Order   run.Order      `json:"order"`
 	// Evidence is how many items were kept by earlier runs of the incident.
 	Evidence int `json:"evidence"`
 	// Workspace is where the run's files were.
@@ -51,10 +52,10 @@ func accessOf(cred *backend.Credential, why string) Access {
 // started.
 func (s *session) newBegun(ctx context.Context) (b Begun, err error) {
 	b = Begun{
-		Incident: s.incident, Order: s.order, Evidence: len(s.evidence.Items()), Workspace: s.ws.Dir(), Context: s.cfg.Clusters.Context(s.incident.Cluster),
-		Access: accessOf(s.cfg.Clusters.Access(ctx, s.incident.Cluster, s.incident.Namespace())),
+		Incident: s.Incident, Order: s.Order, Evidence: len(s.Evidence.Items()), Workspace: s.Workspace.Dir(), Context: s.Clusters.Context(s.Incident.Cluster),
+		Access: accessOf(s.Clusters.Access(ctx, s.Incident.Cluster, s.Incident.Namespace())),
 	}
-	b.Run, err = s.cfg.Store.Run(ctx, s.order.RunID)
+	b.Run, err = s.Store.Run(ctx, s.Order.RunID)
 	return b, err
 }
 
@@ -64,12 +65,12 @@ func (s *session) writeBegun(b Begun, ev nightcrier.Event) error {
 	b.Event.Raw = nil
 	raw, err := json.Marshal(b)
 	if err == nil {
-		raw, err = s.mask.Strings(raw)
+		raw, err = s.Mask.Strings(raw)
 	}
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "%s: %w", BegunFile, err)
 	}
-	return s.ws.WriteFile(BegunFile, raw, 0o600)
+	return s.Workspace.WriteFile(BegunFile, raw, 0o600)
 }
 
 // ReadBegun reads what a run began with. It is an Invalid error where that is none.

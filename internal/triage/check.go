@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"bytes"
@@ -12,12 +12,10 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/evidence"
+	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/triage/falsify"
 	"nightcrier.dev/nightcrier/internal/triage/report"
 )
-
-// FinalReport is the file in a workspace that has the report for people.
-const FinalReport = "output/final-report.md"
 
 // The report's other files.
 const (
@@ -27,47 +25,23 @@ const (
 	maxFromAgent = 4 << 20
 )
 
-// outcome is what a run came to: the checkpoint between deciding and recording.
-// The report itself lies in the workspace.
-type outcome struct {
-	Status    nightcrier.IncidentStatus `json:"status"`
-	Result    nightcrier.AgentResult    `json:"result"`
-	Reason    string                    `json:"reason,omitempty"`
-	Class     nightcrier.FailureClass   `json:"class,omitempty"`
-	RootCause string                    `json:"rootCause,omitempty"`
-	// Diagnosis is what the facts alone say.
-	Diagnosis *nightcrier.RootCause `json:"diagnosis,omitempty"`
-	// Conclusion is the cause that the delivered report names, if it names one.
-	Conclusion *nightcrier.RootCause `json:"conclusion,omitempty"`
-	// Verdict is that of the delivered report, "" without one.
-	Verdict   nightcrier.Verdict    `json:"verdict,omitempty"`
-	Artifacts []nightcrier.Artifact `json:"artifacts,omitempty"`
-	HasReport bool                  `json:"hasReport"`
-	Audit     audit.Summary         `json:"audit"`
-}
-
 // checkOutcome takes over what the agent left, holds its report against what was
 // recorded, and decides how the incident ends. The report that is delivered is
 // the agent's when it is valid, else our own facts.
-func (s *session) checkOutcome(ctx context.Context, res nightcrier.AgentResult, asked repair, tests []falsify.Outcome) (outcome, error) {
-	out := outcome{Status: nightcrier.Failed, Result: res, Reason: res.FailureReason, Class: res.FailureClass}
-	if usd, err := s.cfg.Supervisor.Spent(s.order, s.incident.Cluster); err != nil {
-		s.log.Warn("what the run spent is not known for certain", "event", "budget", "error", err)
-	} else if usd > 0 {
-		out.Result.Usage.CostUSD = usd
-	}
-	if s.ws == nil {
+func (s *session) checkOutcome(ctx context.Context, res nightcrier.AgentResult, asked run.Review, tests []falsify.Outcome) (run.Outcome, error) {
+	out := s.NewOutcome(res)
+	if s.Workspace == nil {
 		return out, nil // preparing failed before there was one, and says why
 	}
-	left, err := s.ws.Collect()
+	left, err := s.Workspace.Collect()
 	if err == nil {
-		err = s.openEvidence(ctx)
+		err = s.OpenEvidence(ctx)
 	}
 	if err != nil {
 		return endUnwritten(ctx, out, err)
 	}
 	for _, refused := range left.Refused {
-		s.log.Warn("output of the agent was not taken", "event", "artifact_refused", "path", refused.Path, "reason", refused.Reason)
+		s.Log.Warn("output of the agent was not taken", "event", "artifact_refused", "path", refused.Path, "reason", refused.Reason)
 	}
 	out.Artifacts = left.Artifacts
 	if out.Audit, err = s.writeAudit(ctx); err != nil {
@@ -82,26 +56,19 @@ func (s *session) checkOutcome(ctx context.Context, res nightcrier.AgentResult, 
 		return endUnwritten(ctx, out, err)
 	}
 	why := out.Reason
-	if out.Status == nightcrier.Resolved && asked.isDue() {
+	if out.Status == nightcrier.Resolved && asked.IsDue() {
 		why = "since it was asked for again"
 	}
-	return out, s.appendNote(ctx, "checked", newLogItem("checked: %s%s", out.Status.Words(), reasonSuffix(why)))
-}
-
-func reasonSuffix(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return ", " + reason
+	return out, s.AppendNote(ctx, "checked", run.NewLogItem("checked: %s%s", out.Status.Words(), run.ReasonSuffix(why)))
 }
 
 // endUnwritten ends a run whose report could not be written, and leaves to the
 // engine what a retry can help.
-func endUnwritten(ctx context.Context, out outcome, err error) (outcome, error) {
-	if err == nil || ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable {
+func endUnwritten(ctx context.Context, out run.Outcome, err error) (run.Outcome, error) {
+	if err == nil || run.CanBeRepeated(ctx, err) {
 		return out, err
 	}
-	out.Status, out.Reason, out.Class = nightcrier.Failed, err.Error(), classOf(err, nightcrier.FailInternal)
+	out.Status, out.Reason, out.Class = nightcrier.Failed, err.Error(), run.ClassOf(err, nightcrier.FailInternal)
 	return out, nil
 }
 
@@ -109,7 +76,7 @@ func endUnwritten(ctx context.Context, out outcome, err error) (outcome, error) 
 // agent is gone, so nothing is added to it any more.
 func (s *session) writeAudit(ctx context.Context) (audit.Summary, error) {
 	var log audit.Log
-	if err := s.eachEntry(ctx, log.Add); err != nil {
+	if err := s.EachEntry(ctx, log.Add); err != nil {
 		return audit.Summary{}, err
 	}
 	var file bytes.Buffer
@@ -117,47 +84,47 @@ func (s *session) writeAudit(ctx context.Context) (audit.Summary, error) {
 	if err != nil {
 		return sum, err
 	}
-	return sum, s.ws.WriteFile(auditFile, file.Bytes(), 0o600)
+	return sum, s.Workspace.WriteFile(auditFile, file.Bytes(), 0o600)
 }
 
 // chooseReport chooses the report and decides the incident's status.
-func (s *session) chooseReport(out *outcome, asked repair) (*nightcrier.Report, error) {
+func (s *session) chooseReport(out *run.Outcome, asked run.Review) (*nightcrier.Report, error) {
 	facts, err := s.builtinReport()
 	if err != nil || facts == nil {
 		return nil, err
 	}
-	if err := maskReport(s.mask, facts); err != nil {
+	if err := maskReport(s.Mask, facts); err != nil {
 		return nil, err
 	}
 	out.Diagnosis = facts.RootCause
-	if s.order.Agent.Executor == Builtin {
+	if s.Order.Agent.Executor == run.Builtin {
 		if out.Result.State == nightcrier.StateSuccess {
 			out.Status = nightcrier.Resolved
 		}
 		return facts, nil
 	}
-	theirs, md, err := s.readAgentReport(func() ([]byte, error) { return s.ws.ReadFile(agentReport) })
+	theirs, md, err := s.readAgentReport(func() ([]byte, error) { return s.Workspace.ReadFile(agentReport) })
 	if err == nil && md != nil {
-		err = s.ws.WriteFile(agentReport, md, 0o600)
+		err = s.Workspace.WriteFile(agentReport, md, 0o600)
 	}
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case out.Class == nightcrier.FailBudget && theirs.Valid:
-		return markPartial(mergeReport(&theirs, facts, s.order, out.Result), *out), nil
+		return markPartial(mergeReport(&theirs, facts, s.Order, out.Result), *out), nil
 	case out.Result.State != nightcrier.StateSuccess:
 	case !theirs.Valid || asked.Failure != "":
 		out.Status, out.Class = nightcrier.AgentFailed, nightcrier.FailInvalidOutput
 		if asked.Full {
 			out.Status, out.Class = nightcrier.Failed, nightcrier.FailDisk
 		}
-		out.Reason = asked.whyNoReport(theirs.Problems)
+		out.Reason = asked.WhyInvalid(theirs.Problems)
 	default:
 		out.Status = nightcrier.Resolved
-		return mergeReport(&theirs, facts, s.order, out.Result), nil
+		return mergeReport(&theirs, facts, s.Order, out.Result), nil
 	}
-	facts.Problems = append(facts.Problems, fmt.Sprintf("%s delivered no valid report (%s); these are the facts collected before it ran", s.order.Agent.Executor, out.Reason))
+	facts.Problems = append(facts.Problems, fmt.Sprintf("%s delivered no valid report (%s); these are the facts collected before it ran", s.Order.Agent.Executor, out.Reason))
 	facts.SandboxLayers, facts.SandboxMissing = out.Result.Layers, out.Result.Missing
 	facts.Usage.InputTokens, facts.Usage.OutputTokens, facts.Usage.CostUSD = out.Result.Usage.InputTokens, out.Result.Usage.OutputTokens, out.Result.Usage.CostUSD
 	if out.Class == nightcrier.FailBudget {
@@ -167,14 +134,14 @@ func (s *session) chooseReport(out *outcome, asked repair) (*nightcrier.Report, 
 }
 
 // markPartial says in a report that the money ended before the investigation did.
-func markPartial(rep *nightcrier.Report, out outcome) *nightcrier.Report {
+func markPartial(rep *nightcrier.Report, out run.Outcome) *nightcrier.Report {
 	rep.NotChecked = append(rep.NotChecked, nightcrier.NotChecked{What: "what the agent had not looked at when its budget was used up", Why: out.Reason})
 	return rep
 }
 
 // builtinReport reads the diagnosis of the preparing step, nil when there is none.
 func (s *session) builtinReport() (*nightcrier.Report, error) {
-	raw, err := s.ws.ReadFile(DiagnosisFile)
+	raw, err := s.Workspace.ReadFile(DiagnosisFile)
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil, nil
 	}
@@ -201,7 +168,7 @@ func (s *session) readAgentReport(file func() ([]byte, error)) (nightcrier.Repor
 		if err != nil {
 			return chosen, nil, err
 		}
-		text = []byte(s.mask.String(string(text[:min(len(text), maxFromAgent)])))
+		text = []byte(s.Mask.String(string(text[:min(len(text), maxFromAgent)])))
 		judged := s.judgeReport(text)
 		if md == nil || judged.Valid {
 			chosen, md = judged, text
@@ -215,7 +182,7 @@ func (s *session) readAgentReport(file func() ([]byte, error)) (nightcrier.Repor
 
 // lastWords is the agent's final message, NotFound when it is no report.
 func (s *session) lastWords() ([]byte, error) {
-	text, err := s.ws.ReadFile(finalMessage)
+	text, err := s.Workspace.ReadFile(run.FinalMessage)
 	if err == nil && !bytes.Contains(text, []byte(report.Headings()[0])) {
 		return nil, nightcrier.Errorf(nightcrier.NotFound, "the agent's final message is no report")
 	}
@@ -225,11 +192,11 @@ func (s *session) lastWords() ([]byte, error) {
 // judgeReport reads a report and holds its facts against what was recorded in this run:
 // what an earlier run of the incident saw shows nothing about now.
 func (s *session) judgeReport(md []byte) nightcrier.Report {
-	return report.Accept(md, &s.incident, func(id string) (report.Recorded, bool) {
-		if !s.ofRun[id] {
+	return report.Accept(md, &s.Incident, func(id string) (report.Recorded, bool) {
+		if !s.OfRun[id] {
 			return report.Recorded{}, false
 		}
-		return citableRecord(s.evidence, id)
+		return citableRecord(s.Evidence, id)
 	})
 }
 
@@ -264,7 +231,7 @@ func ofOneObject(source string) bool {
 }
 
 // mergeReport completes an agent's report with what only we know.
-func mergeReport(rep, facts *nightcrier.Report, o Order, res nightcrier.AgentResult) *nightcrier.Report {
+func mergeReport(rep, facts *nightcrier.Report, o run.Order, res nightcrier.AgentResult) *nightcrier.Report {
 	rep.Source, rep.Executor = "agent", o.Agent.Executor
 	rep.SandboxLayers, rep.SandboxMissing, rep.Usage = res.Layers, res.Missing, res.Usage
 	rep.Usage.DurationMS = res.EndedAt.Sub(res.StartedAt).Milliseconds()

@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/record/evidence"
 	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/run"
 )
 
 // reads journals what the preparation asks of the cluster. What came of a read waits
@@ -36,8 +37,8 @@ type reads struct {
 // agent, or of this step before a crash, is not told again.
 func (s *session) newReads(ctx context.Context) *reads {
 	return &reads{
-		note: func(key string, it journal.Item) error { return s.appendNote(ctx, key, it) },
-		rec:  s.evidence, since: s.incident.StartedAt, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: maps.Clone(s.ofRun),
+		note: func(key string, it journal.Item) error { return s.AppendNote(ctx, key, it) },
+		rec:  s.Evidence, since: s.Incident.StartedAt, try: nightcrier.NewID(), answered: map[string]journal.Request{}, told: maps.Clone(s.OfRun),
 	}
 }
 
@@ -50,19 +51,19 @@ type look struct {
 
 // lookIntoCluster opens a look, which is kept under the step's name.
 func (s *session) lookIntoCluster(ctx context.Context, step string) (*look, error) {
-	ev, err := s.cfg.Store.Event(ctx, s.incident.EventID)
+	ev, err := s.Store.Event(ctx, s.Incident.EventID)
 	if err != nil {
 		return nil, err
 	}
 	r := s.newReads(ctx)
-	view, err := s.cfg.Clusters.Look(Look{Cluster: s.incident.Cluster, RunID: s.order.RunID, Step: step, Workspace: s.ws, Mask: s.mask, Audit: r.auditRequest})
+	view, err := s.Clusters.Look(Look{Cluster: s.Incident.Cluster, RunID: s.Order.RunID, Step: step, Workspace: s.Workspace, Mask: s.Mask, Audit: r.auditRequest})
 	return &look{r, view, ev}, err
 }
 
 // diagnose applies the rules to what is seen now.
 func (s *session) diagnose(ctx context.Context, l *look, sources *diagnose.Sources) (diagnose.Diagnosis, error) {
 	return diagnose.Run(ctx, diagnose.Input{
-		Incident: &s.incident, Event: l.event, Evidence: l, Mask: s.mask.String, Reader: l.Reader, Sources: sources, Now: l.clock,
+		Incident: &s.Incident, Event: l.event, Evidence: l, Mask: s.Mask.String, Reader: l.Reader, Sources: sources, Now: l.clock,
 	})
 }
 
@@ -132,13 +133,13 @@ func (l *reads) appendRequest(q journal.Request) error {
 
 // untoldEvidence returns the entries for evidence that no request was told of: what came by
 // another way, and what a crash kept from being told.
-func (l *reads) untoldEvidence() []remark {
+func (l *reads) untoldEvidence() []run.Remark {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var list []remark
+	var list []run.Remark
 	for _, it := range l.rec.Items() {
 		if !l.told[it.ID] && !it.At.Before(l.since) {
-			list = append(list, remark{"evidence:" + it.ID, journal.OfEvidence(journal.Evidence{
+			list = append(list, run.Remark{Key: "evidence:" + it.ID, Item: journal.OfEvidence(journal.Evidence{
 				ID: it.ID, Kind: it.Kind, Source: it.Source, Bytes: int(it.Bytes), SHA256: it.SHA256,
 			})})
 		}

@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"context"
@@ -18,19 +18,19 @@ const maxRecalled = 600
 // findRunbooks finds what people wrote for such an incident. What cannot be used is no
 // reason to stop: it is logged, and the page of an alert says it itself.
 func (s *session) findRunbooks(ctx context.Context, ev nightcrier.Event, rep *nightcrier.Report) []nightcrier.Runbook {
-	c := runbook.Case{Class: s.incident.Class, Labels: s.cfg.Clusters.Labels(s.incident.Cluster), Kinds: []string{s.incident.Resource.Kind, s.incident.Owner.Kind, rep.Target.Kind}, Namespace: s.incident.Namespace()}
+	c := runbook.Case{Class: s.Incident.Class, Labels: s.Clusters.Labels(s.Incident.Cluster), Kinds: []string{s.Incident.Resource.Kind, s.Incident.Owner.Kind, rep.Target.Kind}, Namespace: s.Incident.Namespace()}
 	if rep.RootCause != nil {
 		c.Cause, c.Kinds = rep.RootCause.Cause, append(c.Kinds, rep.RootCause.Object.Kind)
 	}
 	c.Heard(ev)
-	list, problems := s.cfg.Memory.For(ctx, c)
+	list, problems := s.Memory.For(ctx, c)
 	for _, err := range problems {
-		s.log.Warn("a runbook cannot be used", "event", "runbook", "error", err)
+		s.Log.Warn("a runbook cannot be used", "event", "runbook", "error", err)
 	}
 	for i := range list {
 		b := &list[i]
 		for _, text := range []*string{&b.Title, &b.Source, &b.Text, &b.Problem} {
-			*text = s.mask.String(*text)
+			*text = s.Mask.String(*text)
 		}
 	}
 	return list
@@ -42,7 +42,7 @@ func (s *session) recallEarlier(ctx context.Context, rep *nightcrier.Report) err
 	if rep.RootCause == nil {
 		return nil
 	}
-	old, err := s.cfg.Memory.Recall(ctx, s.incident.ID, *rep.RootCause)
+	old, err := s.Memory.Recall(ctx, s.Incident.ID, *rep.RootCause)
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"context"
@@ -13,12 +13,14 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/triage/falsify"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // The tests of our own report are run after it, on the cluster as it is then.
 func TestTheReportsTestsAreRun(t *testing.T) {
-	b := newBench(t, Builtin, nil)
+	b := newBench(t, run.Builtin, nil)
 	b.investigate()
 	test := b.report().Hypotheses[0].Falsification
 	if test.Outcome != falsify.Holds || test.Evidence == "" || test.Shown == "" || !strings.Contains(test.Why, "still find") {
@@ -28,11 +30,11 @@ func TestTheReportsTestsAreRun(t *testing.T) {
 		t.Errorf("%s was not kept", test.Evidence)
 	}
 	for _, want := range []string{"✓ holds: asked again at", test.Shown} {
-		if !strings.Contains(b.read(FinalReport), want) {
+		if !strings.Contains(b.read(report.FinalFile), want) {
 			t.Errorf("the final report does not say %q", want)
 		}
 	}
-	if log := b.read(agentLogFile); !strings.Contains(log, "the report's tests were run: H1 holds") {
+	if log := b.read(run.AgentLogFile); !strings.Contains(log, "the report's tests were run: H1 holds") {
 		t.Errorf("the log does not tell:\n%s", log)
 	}
 }
@@ -40,7 +42,7 @@ func TestTheReportsTestsAreRun(t *testing.T) {
 // A test is of the cluster's time, which is not that of this machine where the cluster was
 // recorded.
 func TestTestsAreOfTheClustersTime(t *testing.T) {
-	b := newBench(t, Builtin, nil)
+	b := newBench(t, run.Builtin, nil)
 	b.clusters.now = func() time.Time { return time.Date(2025, 4, 5, 6, 7, 8, 0, time.UTC) }
 	b.investigate()
 	if test := b.report().Hypotheses[0].Falsification; !strings.Contains(test.Why, "asked again at 2025-04-05 06:07:08 UTC") {
@@ -51,7 +53,7 @@ func TestTestsAreOfTheClustersTime(t *testing.T) {
 // An agent whose own test speaks against it is still handed over, but not as sure
 // as it was of itself.
 func TestAnAgentIsRefutedByItsOwnTest(t *testing.T) {
-	b := newBench(t, Builtin, nil)
+	b := newBench(t, run.Builtin, nil)
 	b.investigate()
 	const command = "kubectl get deployment ledger -n payments -o yaml"
 	var lines []string
@@ -78,7 +80,7 @@ func TestAnAgentIsRefutedByItsOwnTest(t *testing.T) {
 	if inc.Status != nightcrier.Resolved || rep.RootCause.Confidence != nightcrier.Low || !strings.Contains(strings.Join(rep.Problems, "\n"), "H1 is ruled out by its own test") {
 		t.Errorf("%s, %+v, problems %q", inc.Status, rep.RootCause, rep.Problems)
 	}
-	top, _, _ := strings.Cut(b.read(FinalReport), "## 1. ")
+	top, _, _ := strings.Cut(b.read(report.FinalFile), "## 1. ")
 	if !strings.Contains(top, "**ruled out by its own test:**") {
 		t.Errorf("the card does not say it:\n%s", top)
 	}
@@ -123,7 +125,7 @@ func TestAClusterThatIsAwayRefutesNothing(t *testing.T) {
 		_, err := os.Stat(filepath.Join(b.root.Path(), "incident-"+b.inc.ID, DiagnosisFile))
 		return err == nil
 	}
-	b = newBench(t, Builtin, func(name string, _ *mask.Masker, _ func(context.Context, journal.Request) error) diagnose.Reader {
+	b = newBench(t, run.Builtin, func(name string, _ *mask.Masker, _ func(context.Context, journal.Request) error) diagnose.Reader {
 		return gone{recorded(d, name), prepared}
 	})
 	inc := b.investigate()
@@ -137,20 +139,19 @@ func TestAClusterThatIsAwayRefutesNothing(t *testing.T) {
 // A retry keeps the evidence of the run before it, and what was seen then shows
 // nothing about now.
 func TestEvidenceOfAnEarlierRunIsNone(t *testing.T) {
-	b := newBench(t, Builtin, nil)
+	b := newBench(t, run.Builtin, nil)
 	b.investigate()
-	o := Order{RunID: nightcrier.NewID(), IncidentID: b.inc.ID, Agent: agent.Spec{Executor: "script"}}
+	o := run.Order{RunID: nightcrier.NewID(), IncidentID: b.inc.ID, Agent: agent.Spec{Executor: "script"}}
 	md := []byte(b.read(agentReport))
 	for name, c := range map[string]struct {
 		run  string
 		seen bool
 	}{"the same run": {b.run.ID, true}, "another run": {o.RunID, false}} {
 		o.RunID = c.run
-		s, err := b.runner.openSession(t.Context(), o)
-		b.must(err)
-		b.must(s.openEvidence(t.Context()))
+		s := b.session(o)
+		b.must(s.OpenEvidence(t.Context()))
 		rep := s.judgeReport(md)
-		s.close()
+		s.Close()
 		if (rep.CheckedShare > 0) != c.seen {
 			t.Errorf("%s: %.2f of the facts are checked", name, rep.CheckedShare)
 		}
@@ -168,11 +169,11 @@ func TestTheFallbackSaysWhatItIs(t *testing.T) {
 			b := newBench(t, "script", nil, at)
 			inc := b.investigate()
 			rep := b.report()
-			if rep.Source != Builtin || !rep.Valid || rep.RootCause == nil || rep.Hypotheses[0].Falsification.Outcome != falsify.Holds {
+			if rep.Source != run.Builtin || !rep.Valid || rep.RootCause == nil || rep.Hypotheses[0].Falsification.Outcome != falsify.Holds {
 				t.Errorf("%+v", rep)
 			}
 			said := strings.Join(rep.Problems, "\n")
-			if !strings.Contains(said, "script delivered no valid report") || !strings.Contains(said, inc.FailureReason) || !strings.Contains(b.read(FinalReport), "script delivered no valid report") {
+			if !strings.Contains(said, "script delivered no valid report") || !strings.Contains(said, inc.FailureReason) || !strings.Contains(b.read(report.FinalFile), "script delivered no valid report") {
 				t.Errorf("problems %q of a run that ended with %q", rep.Problems, inc.FailureReason)
 			}
 		})

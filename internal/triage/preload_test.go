@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/triage/prompt"
 )
 
@@ -39,15 +40,15 @@ func TestACrashLoopIsPreloaded(t *testing.T) {
 // The record of what was sent says where the system prompt went, which is another place
 // for each CLI.
 func TestTheRecordSaysWhereTheSystemPromptWent(t *testing.T) {
-	places := map[string]string{Builtin: "not sent: there is no agent"}
-	for _, e := range append(agent.CLIs(), executorNamed(t, scriptExecutor)) {
+	places := map[string]string{run.Builtin: "not sent: there is no agent"}
+	for _, e := range append(agent.CLIs(), executorNamed(t, "script")) {
 		places[e.Name] = e.Instructions
 	}
 	for executor, place := range places {
 		t.Run(executor, func(t *testing.T) {
 			t.Parallel()
 			var attempts []attempt
-			if executor != Builtin {
+			if executor != run.Builtin {
 				attempts = []attempt{{report: "facts", result: success()}}
 			}
 			b := newBench(t, executor, nil, attempts...)

@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"context"
@@ -8,39 +8,40 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose"
+	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/triage/falsify"
 )
 
 // testHypotheses runs the tests that the report to be delivered names against its own
 // hypotheses. It only reads, and its outcomes are a checkpoint: a server that dies
 // behind it does not ask again.
-func (s *session) testHypotheses(ctx context.Context, res nightcrier.AgentResult, asked repair) ([]falsify.Outcome, error) {
+func (s *session) testHypotheses(ctx context.Context, res nightcrier.AgentResult, asked run.Review) ([]falsify.Outcome, error) {
 	if res.FailureClass == nightcrier.FailCancelled {
 		return nil, nil // whoever cancelled wants an end, not an answer
 	}
-	if s.ws == nil {
+	if s.Workspace == nil {
 		return nil, nil // check says why
 	}
-	_, err := s.ws.Collect()
+	_, err := s.Workspace.Collect()
 	if err == nil {
-		err = s.openEvidence(ctx)
+		err = s.OpenEvidence(ctx)
 	}
-	if err != nil && (ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable) {
+	if err != nil && run.CanBeRepeated(ctx, err) {
 		return nil, err
 	}
 	if err != nil {
 		return nil, nil // check meets the same, and ends the run
 	}
-	rep, err := s.chooseReport(&outcome{Result: res}, asked)
+	rep, err := s.chooseReport(&run.Outcome{Result: res}, asked)
 	if err != nil || rep == nil {
 		return nil, nil
 	}
 	out, err := s.runFalsification(ctx, rep)
-	if err != nil && (ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable) {
+	if err != nil && run.CanBeRepeated(ctx, err) {
 		return nil, err
 	}
 	if err != nil { // a report without outcomes is worth more than none
-		s.log.Warn("the report's tests could not be run", "event", "tests_failed", "error", err)
+		s.Log.Warn("the report's tests could not be run", "event", "tests_failed", "error", err)
 		return nil, nil
 	}
 	return out, nil
@@ -52,8 +53,8 @@ func (s *session) runFalsification(ctx context.Context, rep *nightcrier.Report) 
 		return nil, err
 	}
 	in := falsify.Input{
-		Evidence: look, Namespace: s.incident.Namespace(), Now: look.clock, Started: s.incident.StartedAt, Mark: diagnose.WithSource,
-		Clean: func(b []byte) []byte { return []byte(s.mask.String(string(diagnose.Scrub(b)))) },
+		Evidence: look, Namespace: s.Incident.Namespace(), Now: look.clock, Started: s.Incident.StartedAt, Mark: diagnose.WithSource,
+		Clean: func(b []byte) []byte { return []byte(s.Mask.String(string(diagnose.Scrub(b)))) },
 		Again: func(ctx context.Context) (nightcrier.Report, error) {
 			d, err := s.diagnose(ctx, look, nil)
 			return d.Report, err
@@ -66,7 +67,7 @@ func (s *session) runFalsification(ctx context.Context, rep *nightcrier.Report) 
 	if err = errors.Join(err, look.close()); err != nil {
 		return nil, err
 	}
-	return out, s.appendNotes(ctx, append(look.untoldEvidence(), remark{"tested", newLogItem("the report's tests were run: %s, %d reads", inShort(out), reads)})...)
+	return out, s.AppendNotes(ctx, append(look.untoldEvidence(), run.Remark{Key: "tested", Item: run.NewLogItem("the report's tests were run: %s, %d reads", inShort(out), reads)})...)
 }
 
 // inShort tells outcomes in a line.

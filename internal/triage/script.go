@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -34,7 +35,7 @@ const (
 // returns what is added to our own triage report, and what is lacking. An error is
 // that the run cannot go on; that the script fails is none.
 func (s *session) runTriageScript(ctx context.Context) (section, lacking string, err error) {
-	if s.order.Agent.TriageScript == "" || !s.order.Agent.Preload || s.order.Agent.Executor == Builtin {
+	if s.Order.Agent.TriageScript == "" || !s.Order.Agent.Preload || s.Order.Agent.Executor == run.Builtin {
 		return "", "", nil
 	}
 	printed, res, err := s.awaitTriageScript(ctx)
@@ -45,48 +46,21 @@ func (s *session) runTriageScript(ctx context.Context) (section, lacking string,
 	if res.State != nightcrier.StateSuccess {
 		lacking = "the triage script failed: " + res.FailureReason
 		ended = lacking
-		s.log.Warn("the triage script failed", "event", "triage_script", "path", s.order.Agent.TriageScript, "failure_class", res.FailureClass, "failure_reason", res.FailureReason)
+		s.Log.Warn("the triage script failed", "event", "triage_script", "path", s.Order.Agent.TriageScript, "failure_class", res.FailureClass, "failure_reason", res.FailureReason)
 	}
-	return triageSection(s.order.Agent.TriageScript, printed, lacking), lacking, s.appendNote(ctx, "triage", newLogItem("%s; it printed %d bytes", ended, len(printed)))
+	return triageSection(s.Order.Agent.TriageScript, printed, lacking), lacking, s.AppendNote(ctx, "triage", run.NewLogItem("%s; it printed %d bytes", ended, len(printed)))
 }
 
 // awaitTriageScript starts the script, unless an earlier try of this step did, and
 // follows it to its end.
 func (s *session) awaitTriageScript(ctx context.Context) (string, nightcrier.AgentResult, error) {
-	cred, why := s.cfg.Clusters.Access(ctx, s.incident.Cluster, s.incident.Namespace())
+	cred, why := s.Clusters.Access(ctx, s.Incident.Cluster, s.Incident.Namespace())
 	if cred == nil {
-		return "", failedResult(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", reasonSuffix(why))), nil
+		return "", run.FailedResult(nightcrier.FailStart, fmt.Errorf("it cannot look into the cluster%s", run.ReasonSuffix(why))), nil
 	}
-	learned, err := s.mask.Seal()
-	if err != nil {
-		return "", nightcrier.AgentResult{}, err
-	}
-	h, err := s.cfg.Workers.Launch(ctx, s.triageSpec(), cred, learned)
-	if err != nil {
-		return "", failedResult(nightcrier.FailStart, err), ctx.Err()
-	}
-	forward, stop := context.WithCancel(ctx)
-	defer stop()
-	go s.forwardCancel(forward, h)
-
 	var out strings.Builder
-	ended, err := s.cfg.Workers.Follow(ctx, h, 0, func(e nightcrier.JournalEntry) error {
-		if e.Type == nightcrier.EntryState {
-			return nil // it is not the agent's
-		}
-		e.Run, e.Step, e.Attempt = s.order.RunID, triageStep, triageAttempt
-		entries := []nightcrier.JournalEntry{e}
-		if err := s.appendEntries(ctx, entries); err != nil {
-			return err
-		}
-		collectOutput(&out, entries[0]) // masked
-		return nil
-	})
-	s.learnFrom(s.mask, ended)
-	if err == nil {
-		err = s.ws.ClearScratch() // what it leaves there is no agent's
-	}
-	return out.String(), ended.Result, err
+	res, err := s.RunBeside(ctx, triageStep, triageAttempt, cred, becomeScript, func(e nightcrier.JournalEntry) { collectOutput(&out, e) })
+	return out.String(), res, err
 }
 
 // collectOutput adds what an entry says that the script has printed.
@@ -101,15 +75,14 @@ func collectOutput(out *strings.Builder, e nightcrier.JournalEntry) {
 	}
 }
 
-func (s *session) triageSpec() backend.Spec {
-	w := s.workerSpec(try{attempt: triageAttempt, step: triageStep})
+// becomeScript makes the spec of an agent that of the script.
+func becomeScript(w *backend.Spec) {
 	w.Executor, w.ScriptPath, w.Command = triageExecutor, w.TriageScript, ""
 	w.Timeout, w.Grace, w.MaxOutputBytes, w.NoModel = triageTime, triageGrace, 4*maxTriage, true
 	w.CLI, w.SkillsDir, w.Shell, w.ToolServers = "", "", true, nil
 	if dir := filepath.Dir(w.ScriptPath); filepath.Base(dir) == "scripts" {
 		w.ReadPaths = append(slices.Clone(w.ReadPaths), filepath.Dir(dir)) // the skill that it is part of
 	}
-	return w
 }
 
 // triageSection shows what the script printed, as it stands and as what it is.

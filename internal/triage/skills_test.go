@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"os"
@@ -28,7 +28,7 @@ func TestEveryAgentFindsItsSkills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(Config{Skill: own, Include: []*skill.Skill{team}})
+	r := &Triage{Skill: own, Include: []*skill.Skill{team}}
 	all := []string{"Bash(kubectl:get*,kubectl:describe*,kubectl:logs*)"}
 	for _, who := range agent.Executors() {
 		ws, err := root.Create(nightcrier.NewID())

@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
@@ -28,7 +29,7 @@ func (b *bench) again(executor string) {
 }
 
 func TestTheSecondTimeTheFirstIsRecalled(t *testing.T) {
-	b := newBench(t, Builtin, nil, attempt{report: "facts", result: success()})
+	b := newBench(t, run.Builtin, nil, attempt{report: "facts", result: success()})
 	b.investigate()
 	first, then := b.inc, b.report()
 	if then.RootCause == nil || then.Recalled != nil {
@@ -38,7 +39,7 @@ func TestTheSecondTimeTheFirstIsRecalled(t *testing.T) {
 	b.must(err)
 	b.must(b.store.AddNote(t.Context(), first.ID, n))
 
-	b.again(Builtin)
+	b.again(run.Builtin)
 	b.investigate()
 	old := b.report().Recalled
 	if old == nil || old.IncidentID != first.ID || !strings.Contains(old.Why, "the test of H1 was run and does not refute it") || old.Summary != then.RootCause.Summary || !old.Holds || len(old.Notes) != 1 || old.Notes[0].Text != n.Text {
@@ -75,7 +76,7 @@ func (s *shelf) For(_ context.Context, c runbook.Case) ([]nightcrier.Runbook, []
 }
 
 func TestRunbooksAreJoined(t *testing.T) {
-	for _, executor := range []string{Builtin, "script"} {
+	for _, executor := range []string{run.Builtin, "script"} {
 		t.Run(executor, func(t *testing.T) {
 			b := newBench(t, executor, nil, attempt{report: "facts", result: success()})
 			books := &shelf{list: []nightcrier.Runbook{
@@ -85,7 +86,7 @@ func TestRunbooksAreJoined(t *testing.T) {
 			b.memory.books = books
 			b.clusters.labels = map[string]string{"cluster": b.inc.Cluster}
 			var log bytes.Buffer
-			b.runner.cfg.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+			b.change(func(c *run.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
 			b.investigate()
 
 			rep := b.report()

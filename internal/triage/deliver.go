@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"bytes"
@@ -10,13 +10,14 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // deliverReport writes the report that people and machines read.
-func (s *session) deliverReport(out *outcome, rep *nightcrier.Report) error {
-	now := s.cfg.Now()
-	rep.IncidentID, rep.Cluster, rep.CreatedAt = s.incident.ID, s.incident.Cluster, now.UTC()
+func (s *session) deliverReport(out *run.Outcome, rep *nightcrier.Report) error {
+	now := s.Now()
+	rep.IncidentID, rep.Cluster, rep.CreatedAt = s.Incident.ID, s.Incident.Cluster, now.UTC()
 	rep.AuditHead = out.Audit.Head
 	stillHolds(rep)
 	if rep.RootCause != nil {
@@ -27,26 +28,26 @@ func (s *session) deliverReport(out *outcome, rep *nightcrier.Report) error {
 	if err != nil {
 		return fmt.Errorf("encode the report: %w", err)
 	}
-	if err := s.ws.WriteFile(machineFile, raw, 0o600); err != nil {
+	if err := s.Workspace.WriteFile(machineFile, raw, 0o600); err != nil {
 		return err
 	}
-	out.HasReport, out.Verdict = true, rep.Verdict
+	out.Report, out.Verdict = machineFile, rep.Verdict
 	shown, err := s.reportDetail(out, now)
 	if err != nil {
 		return err
 	}
-	if rep.Source == Builtin && rep.Executor == Builtin && out.Status == nightcrier.Resolved {
-		if err := s.ws.WriteFile(agentReport, report.Render(rep, shown), 0o600); err != nil {
+	if rep.Source == run.Builtin && rep.Executor == run.Builtin && out.Status == nightcrier.Resolved {
+		if err := s.Workspace.WriteFile(agentReport, report.Render(rep, shown), 0o600); err != nil {
 			return err
 		}
 	}
-	return s.ws.WriteFile(FinalReport, report.Final(rep, shown), 0o600)
+	return s.Workspace.WriteFile(report.FinalFile, report.Final(rep, shown), 0o600)
 }
 
 // reportDetail is what the rendered report shows beside the facts: what was read, and
 // the ends of the logs.
-func (s *session) reportDetail(out *outcome, now time.Time) (report.Detail, error) {
-	inc := s.incident
+func (s *session) reportDetail(out *run.Outcome, now time.Time) (report.Detail, error) {
+	inc := s.Incident
 	inc.Status, inc.FailureReason = out.Status, out.Reason
 	d := report.Detail{Incident: &inc, Now: now}
 	var err error
@@ -54,15 +55,15 @@ func (s *session) reportDetail(out *outcome, now time.Time) (report.Detail, erro
 		return d, err
 	}
 	asked := len(d.Commands) > 0
-	for _, it := range s.evidence.Items() {
+	for _, it := range s.Evidence.Items() {
 		if !asked { // a recorded cluster has no guard before it
 			d.Commands = append(d.Commands, it.Source)
 		}
 		if it.Kind != "log" || len(d.Excerpts) == maxExcerpts {
 			continue
 		}
-		if body, err := s.evidence.Load(it.ID); err == nil && len(body) > 0 {
-			d.Excerpts = append(d.Excerpts, report.Excerpt{Title: it.ID + ": " + it.Source, Text: lastLines(s.mask.String(string(body)), excerptLines)})
+		if body, err := s.Evidence.Load(it.ID); err == nil && len(body) > 0 {
+			d.Excerpts = append(d.Excerpts, report.Excerpt{Title: it.ID + ": " + it.Source, Text: lastLines(s.Mask.String(string(body)), excerptLines)})
 		}
 	}
 	return d, nil
@@ -74,7 +75,7 @@ const maxCommands = 200
 // listCommands lists what was asked of the cluster, by us and by the agent, as the
 // audit has it; what was asked again with the same outcome is one line.
 func (s *session) listCommands() ([]string, error) {
-	raw, err := s.ws.ReadFile(auditFile)
+	raw, err := s.Workspace.ReadFile(auditFile)
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return nil, nil
 	}
@@ -89,7 +90,7 @@ func (s *session) listCommands() ([]string, error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, nightcrier.Errorf(nightcrier.Internal, "read %s: %w", auditFile, err)
 		}
-		command := s.mask.String(describeRequest(r))
+		command := s.Mask.String(describeRequest(r))
 		switch {
 		case times[command] > 0:
 		case len(out) == maxCommands:

@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/run"
 )
 
 // Only what the disk is at fault for is its fault.
@@ -32,11 +33,11 @@ func TestWhoIsAtFault(t *testing.T) {
 		"damaged":          {nightcrier.Errorf(nightcrier.Invalid, "the tape is damaged"), nightcrier.FailInternal},
 		"a bug":            {errors.New("decode facts.json: unexpected end of JSON input"), nightcrier.FailInternal},
 	} {
-		out, err := endUnwritten(t.Context(), outcome{Status: nightcrier.Resolved}, c.err)
+		out, err := endUnwritten(t.Context(), run.Outcome{Status: nightcrier.Resolved}, c.err)
 		if err != nil || out.Status != nightcrier.Failed || out.Class != c.want || out.Reason != c.err.Error() {
 			t.Errorf("%s: %s, %s: %s, %v", name, out.Status, out.Class, out.Reason, err)
 		}
-		if got, err := unpreparedResult(t.Context(), c.err); err != nil || (got.FailureClass == nightcrier.FailDisk) != (c.want == nightcrier.FailDisk) {
+		if got, err := run.UnpreparedResult(t.Context(), c.err); err != nil || (got.FailureClass == nightcrier.FailDisk) != (c.want == nightcrier.FailDisk) {
 			t.Errorf("%s, preparing: %s, %v", name, got.FailureClass, err)
 		}
 	}
@@ -50,7 +51,7 @@ func TestWhoIsAtFault(t *testing.T) {
 		"the store":     {t.Context(), nightcrier.Errorf(nightcrier.Unreachable, "store: it does not answer")},
 		"while we stop": {stopped, file(syscall.ENOSPC)},
 	} {
-		if out, err := endUnwritten(c.ctx, outcome{Status: nightcrier.Resolved}, c.err); out.Status != nightcrier.Resolved || !errors.Is(err, c.err) {
+		if out, err := endUnwritten(c.ctx, run.Outcome{Status: nightcrier.Resolved}, c.err); out.Status != nightcrier.Resolved || !errors.Is(err, c.err) {
 			t.Errorf("%s: %s, %v", name, out.Status, err)
 		}
 	}

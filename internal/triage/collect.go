@@ -1,4 +1,4 @@
-package run
+package triage
 
 import (
 	"context"
@@ -13,86 +13,49 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/guard/readonly"
 	"nightcrier.dev/nightcrier/internal/guard/tools"
-	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
+	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/triage/prompt"
 	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // Files that the steps of a run hand on to each other. The agent can read them
 // and write none.
-const (
-	// DiagnosisFile has what the facts say, before an agent was asked.
-	DiagnosisFile = "context/diagnosis.json"
-	evidenceDir   = "output/evidence"
-	sentFile      = "prompt-sent.md"
-)
+//
+// DiagnosisFile has what the facts say, before an agent was asked.
+const DiagnosisFile = "context/diagnosis.json"
 
-// prepareRun makes the workspace and fills it: the facts, the context, the prompt,
-// the skill. Its result is terminal when no agent is to be started: the builtin
-// executor has its report, the run was cancelled, or there is no workspace.
-func (r *Runner) prepareRun(ctx context.Context, o Order) (nightcrier.AgentResult, error) {
-	s, err := r.beginSession(ctx, o)
-	if err != nil {
-		return nightcrier.AgentResult{}, err
-	}
-	defer s.close()
-	s.log.Info("investigation begins", "event", "investigation_started", "run", o.RunID)
-	if s.ws == nil {
-		return unpreparedResult(ctx, s.noWorkspace)
-	}
-	if err := s.noteState(ctx, journal.State{To: nightcrier.StateCreated}); err != nil {
-		return nightcrier.AgentResult{}, err
+// prepareRun fills the workspace.
+func (s *session) prepareRun(ctx context.Context) (nightcrier.AgentResult, error) {
+	if s.Workspace == nil {
+		return run.UnpreparedResult(ctx, s.NoWorkspace)
 	}
 	if err := errors.Join(s.removeOldResults(), s.fillWorkspace(ctx)); err != nil {
-		return unpreparedResult(ctx, err)
+		return run.UnpreparedResult(ctx, err)
 	}
-	if res, err := s.cancelledEarly(ctx); err != nil || res.State.Terminal() {
+	if res, err := s.CancelledEarly(ctx); err != nil || res.State.Terminal() {
 		return res, err
 	}
-	if o.Agent.Executor != Builtin {
-		return s.checkBudget(), nil
+	if s.Order.Agent.Executor != run.Builtin {
+		return s.Afford(), nil
 	}
-	return nightcrier.AgentResult{State: nightcrier.StateSuccess, TerminalEvent: "facts", StartedAt: s.incident.StartedAt, EndedAt: r.cfg.Now()}, nil
-}
-
-// checkBudget says how a run goes on whose facts are collected: its agent is asked, unless
-// nothing is left to spend on it.
-func (s *session) checkBudget() nightcrier.AgentResult {
-	if err := s.cfg.Supervisor.Afford(s.order, s.incident.Cluster); err != nil {
-		s.log.Warn("the agent is not asked", "event", "budget", "error", err)
-		return failedResult(nightcrier.FailBudget, fmt.Errorf("the agent was not asked: %w", err))
-	}
-	return nightcrier.AgentResult{State: nightcrier.StateCreated}
+	return nightcrier.AgentResult{State: nightcrier.StateSuccess, TerminalEvent: "facts", StartedAt: s.Incident.StartedAt, EndedAt: s.Now()}, nil
 }
 
 // removeOldResults removes what an earlier run of the incident delivered, so that nothing of
 // it is taken for this one's.
 func (s *session) removeOldResults() error {
-	err := errors.Join(s.ws.ClearScratch(), s.ws.RemoveTree(workspace.RecordDir))
-	for _, rel := range []string{agentReport, finalMessage, machineFile, FinalReport, auditFile, repairPrompt, refusedFile} {
-		err = errors.Join(err, s.ws.Remove(rel))
+	err := errors.Join(s.Workspace.ClearScratch(), s.Workspace.RemoveTree(workspace.RecordDir))
+	for _, rel := range []string{agentReport, run.FinalMessage, machineFile, report.FinalFile, auditFile, run.RepairPrompt, run.RefusedFile} {
+		err = errors.Join(err, s.Workspace.Remove(rel))
 	}
 	return err
 }
 
-// unpreparedResult tells what can be tried again (the store is away, the server
-// stops) from what ends the run: a workspace that cannot be written.
-func unpreparedResult(ctx context.Context, err error) (nightcrier.AgentResult, error) {
-	if ctx.Err() != nil || nightcrier.CodeOf(err) == nightcrier.Unreachable {
-		return nightcrier.AgentResult{}, err
-	}
-	return failedResult(classOf(err, nightcrier.FailStart), err), nil
-}
-
-func (s *session) noteState(ctx context.Context, st journal.State) error {
-	return s.appendNote(ctx, "state:"+string(st.To), journal.OfState(st))
-}
-
 // fillWorkspace collects the facts and writes every file that the agent is given.
 func (s *session) fillWorkspace(ctx context.Context) error {
-	if err := s.openEvidence(ctx); err != nil {
+	if err := s.OpenEvidence(ctx); err != nil {
 		return err
 	}
 	began, err := s.newBegun(ctx)
@@ -110,24 +73,24 @@ func (s *session) fillWorkspace(ctx context.Context) error {
 	if err := s.writeBegun(began, f.event); err != nil {
 		return err
 	}
-	skills, err := s.installFiles(bundle, s.ws)
+	skills, err := s.installFiles(bundle, s.Workspace)
 	if err != nil {
 		return err
 	}
 	for _, w := range bundle.Warnings {
-		s.log.Warn(w, "event", "context_size")
+		s.Log.Warn(w, "event", "context_size")
 	}
-	return s.showProgress(ctx, store.Progress{
-		State: nightcrier.StateCreated, Executor: s.order.Agent.Executor, Workspace: s.ws.Dir(),
+	return s.ShowProgress(ctx, store.Progress{
+		State: nightcrier.StateCreated, Executor: s.Order.Agent.Executor, Workspace: s.Workspace.Dir(),
 		ContextIncomplete: bundle.Incomplete, Skills: skills,
 	})
 }
 
 // installFiles writes the skills, the prompt and the context.
-func (r *Runner) installFiles(bundle prompt.Bundle, ws *workspace.Workspace) ([]nightcrier.SkillRef, error) {
+func (t *Triage) installFiles(bundle prompt.Bundle, ws *workspace.Workspace) ([]nightcrier.SkillRef, error) {
 	files := ws.Batch()
 	var refs []nightcrier.SkillRef
-	for _, s := range append([]*skill.Skill{r.cfg.Skill}, r.cfg.Include...) {
+	for _, s := range append([]*skill.Skill{t.Skill}, t.Include...) {
 		ref, err := s.Install(files)
 		if err != nil {
 			return nil, err
@@ -143,9 +106,9 @@ func (r *Runner) installFiles(bundle prompt.Bundle, ws *workspace.Workspace) ([]
 }
 
 // includedSkills are the skills beside the troubleshooter, as the prompt names them.
-func (r *Runner) includedSkills() []prompt.Skill {
+func (t *Triage) includedSkills() []prompt.Skill {
 	var all []prompt.Skill
-	for _, s := range r.cfg.Include {
+	for _, s := range t.Include {
 		all = append(all, prompt.Skill{Path: s.Path(), Description: s.Description})
 	}
 	return all
@@ -162,7 +125,7 @@ type facts struct {
 
 // collectFacts looks into the cluster, keeps what it finds, and runs the triage script.
 func (s *session) collectFacts(ctx context.Context, began Begun) (facts, error) {
-	spareNames(s.mask, &s.incident)
+	spareNames(s.Mask, &s.Incident)
 	look, err := s.lookIntoCluster(ctx, "prepare")
 	if err != nil {
 		return facts{}, err
@@ -180,29 +143,16 @@ func (s *session) collectFacts(ctx context.Context, began Begun) (facts, error) 
 	if err != nil {
 		return facts{}, fmt.Errorf("encode the diagnosis: %w", err)
 	}
-	if err := s.ws.WriteFile(DiagnosisFile, raw, 0o600); err != nil {
+	if err := s.Workspace.WriteFile(DiagnosisFile, raw, 0o600); err != nil {
 		return facts{}, err
 	}
-	if err := s.appendNotes(ctx, append(look.untoldEvidence(), remark{"prepared",
-		newLogItem("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...); err != nil {
+	if err := s.AppendNotes(ctx, append(look.untoldEvidence(), run.Remark{Key: "prepared",
+		Item: run.NewLogItem("facts collected: %d reads, verdict %s", d.Report.Usage.APIRequests, d.Report.Verdict)})...); err != nil {
 		return facts{}, err
 	}
 	more, lacking, err := s.runTriageScript(ctx)
 	d.Incomplete = joinReasons(d.Incomplete, lacking)
 	return facts{d, look.event, look.Now, more}, err
-}
-
-// executorOf returns what is known of the agent; of the built-in rules, nothing that
-// matters here.
-func executorOf(o Order) (agent.Executor, error) {
-	if o.Agent.Executor == Builtin {
-		return agent.Executor{}, nil
-	}
-	who, err := agent.For(o.Agent.Executor)
-	if err == nil && !o.Agent.Shell {
-		who, err = who.WithoutShell()
-	}
-	return who, err
 }
 
 // promptAgent is what the prompt has to know of an agent, and of what it may look with: the
@@ -231,7 +181,7 @@ func joinReasons(a, b string) string {
 
 // newBundle makes the prompt and the context files.
 func (s *session) newBundle(began Begun, f facts) (prompt.Bundle, error) {
-	who, err := executorOf(s.order)
+	who, err := s.Order.Executor()
 	if err != nil {
 		return prompt.Bundle{}, err
 	}
@@ -241,15 +191,15 @@ func (s *session) newBundle(began Begun, f facts) (prompt.Bundle, error) {
 	}
 	shown := f.Report
 	shown.Recalled, shown.Runbooks = nil, nil // they have blocks of their own
-	can, as := began.Access, promptAgent(who, s.order.Agent.AllowedTools)
+	can, as := began.Access, promptAgent(who, s.Order.Agent.AllowedTools)
 	if can.Granted && len(as.Tools)+len(as.Verbs) == 0 {
 		can = Access{Why: "agent.allowed_tools names nothing that looks into one"}
 	}
 	return prompt.Build(prompt.Input{
 		CanLook: can.Granted, WhyNot: can.Why,
-		Incident: &s.incident, Event: f.event, Logs: logs, ClusterInfo: prompt.ClusterInfo(f.ClusterInfo), Permissions: f.Permissions,
-		TriageReport: append(report.Render(&shown, report.Detail{Incident: &s.incident, Now: f.now}), f.script...), Earlier: f.Report.Recalled, Runbooks: f.Report.Runbooks, Incomplete: f.Incomplete,
-		Agent: as, SkillPath: s.cfg.Skill.Path(), Skills: s.includedSkills(),
-		Preload: s.order.Agent.Preload, SystemPromptFile: s.order.Agent.SystemPromptFile, Mask: s.mask.String,
+		Incident: &s.Incident, Event: f.event, Logs: logs, ClusterInfo: prompt.ClusterInfo(f.ClusterInfo), Permissions: f.Permissions,
+		TriageReport: append(report.Render(&shown, report.Detail{Incident: &s.Incident, Now: f.now}), f.script...), Earlier: f.Report.Recalled, Runbooks: f.Report.Runbooks, Incomplete: f.Incomplete,
+		Agent: as, SkillPath: s.Skill.Path(), Skills: s.includedSkills(),
+		Preload: s.Order.Agent.Preload, SystemPromptFile: s.Order.Agent.SystemPromptFile, Mask: s.Mask.String,
 	})
 }

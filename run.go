@@ -1,6 +1,9 @@
 package nightcrier
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // RunStatus is where a run stands in admission.
 type RunStatus string
@@ -63,12 +66,7 @@ func (s State) Terminal() bool {
 
 // CanBecome reports whether the transition is legal.
 func (s State) CanBecome(next State) bool {
-	for _, n := range stateMoves[s] {
-		if n == next {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(stateMoves[s], next)
 }
 
 // FailureClass says what kind of failure ended a step, so that retries and

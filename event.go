@@ -100,6 +100,10 @@ const (
 	StormListed     Reason = "storm"
 	QueueFull       Reason = "queue_full"
 	QueueExpired    Reason = "queue_expired"
+	// DeadlinePassed: it still waited when it should have ended.
+	DeadlinePassed Reason = "deadline"
+	// Superseded: a newer run of the same pipeline and key took its place.
+	Superseded Reason = "superseded"
 	// NothingToClear: the end of a fault that no incident is known of.
 	NothingToClear Reason = "nothing_to_clear"
 	// OutsideNamespaces: a fault in a namespace that is not looked at.

@@ -156,6 +156,9 @@ func TestTransitions(t *testing.T) {
 			if from.CanBecome(to) && (from.Terminal() || from == to) {
 				t.Errorf("a step goes on from %s to %s", from, to)
 			}
+			if early := from.EarlierThan(to); early != (from.CanBecome(to) || from == StateCreated && (to == StateRunning || to == StateSuccess || to == StateTimeout)) {
+				t.Errorf("%s is earlier than %s: %t", from, to, early)
+			}
 		}
 	}
 }
@@ -182,6 +185,19 @@ func TestIncidentJSON(t *testing.T) {
 	var back Incident
 	if err := json.Unmarshal(raw, &back); err != nil || back.ID != "i" || back.Resource.Namespace != "n" {
 		t.Errorf("read back as %+v, %v", back, err)
+	}
+}
+
+func TestRunJSON(t *testing.T) {
+	for id, subject := range map[any]Subject{"i": {Kind: SubjectIncident, ID: "i"}, nil: {Kind: SubjectCall, ID: "c"}} {
+		raw, err := json.Marshal(Run{ID: "r", Subject: subject, Status: Queued})
+		var m map[string]any
+		if err == nil {
+			err = json.Unmarshal(raw, &m)
+		}
+		if err != nil || m["incidentId"] != id || m["runId"] != "r" || m["status"] != "queued" {
+			t.Errorf("%s, %v, want the incident %v", raw, err, id)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package nightcrier
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 )
@@ -19,30 +20,118 @@ const (
 	Dropped RunStatus = "dropped"
 )
 
-// Run is one investigation of an incident: one execution of a pipeline.
+// Open reports whether the run is still to come or under way.
+func (s RunStatus) Open() bool { return s == Queued || s == Admitted }
+
+// SubjectKind says what kind of thing a run is about.
+type SubjectKind string
+
+// The kinds of subjects.
+const (
+	SubjectIncident     SubjectKind = "incident"
+	SubjectPullRequest  SubjectKind = "pull_request"
+	SubjectConversation SubjectKind = "conversation"
+	SubjectSchedule     SubjectKind = "schedule"
+	SubjectCall         SubjectKind = "call"
+)
+
+// SubjectKinds are all of them.
+func SubjectKinds() []SubjectKind {
+	return []SubjectKind{SubjectIncident, SubjectPullRequest, SubjectConversation, SubjectSchedule, SubjectCall}
+}
+
+// Subject is what a run is about. An incident moves with its run; nothing else does.
+type Subject struct {
+	Kind SubjectKind `json:"kind"`
+	ID   string      `json:"id"`
+	// Title is what people read; it may come from outside.
+	Title string `json:"title,omitempty"`
+}
+
+// Run is one execution of a pipeline.
 type Run struct {
-	ID         string `json:"runId"`
-	IncidentID string `json:"incidentId"`
-	Pipeline   string `json:"pipeline"`
-	// Key is what may not run twice at once: the cluster's name.
-	Key      string    `json:"key"`
-	Executor string    `json:"executor"`
+	ID       string  `json:"runId"`
+	Subject  Subject `json:"subject"`
+	Pipeline string  `json:"pipeline"`
+	// Key is what may not run twice at once: the cluster, the repository, the
+	// conversation, or what the pipeline says.
+	Key      string `json:"key"`
+	Executor string `json:"executor"`
+	// Severity is the priority in the queue.
 	Severity Severity  `json:"severity"`
 	Status   RunStatus `json:"status"`
-	Reason   Reason    `json:"reason,omitempty"`
-	QueuedAt time.Time `json:"queuedAt"`
+	// Reason says why a run was dropped.
+	Reason Reason `json:"reason,omitempty"`
+	// Outcome is how a finished run ended: success, failed, timeout or cancelled.
+	Outcome State `json:"outcome,omitempty"`
+	// FailureClass and FailureReason say why a run ended without success; a dropped one
+	// has a FailureReason too.
+	FailureClass  FailureClass `json:"failureClass,omitempty"`
+	FailureReason string       `json:"failureReason,omitempty"`
+	CostUSD       float64      `json:"costUSD,omitempty"`
+	QueuedAt      time.Time    `json:"queuedAt"`
 	// AdmittedAt and EndedAt are zero until then.
 	AdmittedAt time.Time `json:"admittedAt,omitzero"`
 	EndedAt    time.Time `json:"endedAt,omitzero"`
+	// Deadline is when it must have ended, zero for no such time. A run that still waits
+	// then is dropped.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// RetryOf is the run that this one does again, FromStep the step that it begins at;
+	// empty for the first.
+	RetryOf  string `json:"retryOf,omitempty"`
+	FromStep string `json:"fromStep,omitempty"`
+	// TriggeredBy says who or what asked for it.
+	TriggeredBy string `json:"triggeredBy,omitempty"`
 	// CancelRequested asks the run to stop; Cause says who asked.
 	CancelRequested bool   `json:"cancelRequested,omitempty"`
 	Cause           string `json:"cause,omitempty"`
+	// WaitsFor is what keeps an open run from going on, nil where nothing does.
+	WaitsFor *Wait `json:"waitsFor,omitempty"`
+	// Steps are there where one run is shown.
+	Steps []Step `json:"steps,omitempty"`
 }
 
-// State is where one agent step stands (the seeds' AgentStatus).
+// Wait is what a run waits for, and in words for people.
+type Wait struct {
+	For  WaitKind `json:"for"`
+	Text string   `json:"text"`
+}
+
+// WaitKind is the kind of thing that a run waits for.
+type WaitKind string
+
+// What runs wait for. The first three keep a run in the queue, and are seen there; the
+// others a run says of itself while it holds its lease.
+const (
+	WaitKey      WaitKind = "key"     // another run has the key
+	WaitLimit    WaitKind = "limit"   // as many runs as may be are under way
+	WaitBreaker  WaitKind = "breaker" // its executor fails
+	WaitBudget   WaitKind = "budget"
+	WaitApproval WaitKind = "approval"
+	WaitSchedule WaitKind = "schedule" // a time
+)
+
+// IncidentID is the incident that the run is about, "" where it is about anything else.
+func (r Run) IncidentID() string {
+	if r.Subject.Kind != SubjectIncident {
+		return ""
+	}
+	return r.Subject.ID
+}
+
+// MarshalJSON adds incidentId, which users of runs about incidents rely on.
+func (r Run) MarshalJSON() ([]byte, error) {
+	type plain Run
+	return json.Marshal(struct {
+		plain
+		IncidentID string `json:"incidentId,omitempty"`
+	}{plain(r), r.IncidentID()})
+}
+
+// State is where one step stands; a finished run's outcome is one of the terminal ones.
 type State string
 
-// The states of an agent step.
+// The states of a step.
 const (
 	StateCreated   State = "created"
 	StateStarting  State = "starting"
@@ -62,6 +151,13 @@ var stateMoves = map[State][]State{
 // Terminal reports whether the step has ended.
 func (s State) Terminal() bool {
 	return s == StateSuccess || s == StateFailed || s == StateTimeout || s == StateCancelled
+}
+
+// EarlierThan reports whether a step comes through s on its way to t, and never back.
+func (s State) EarlierThan(t State) bool {
+	order := []State{StateCreated, StateStarting, StateRunning}
+	at, until := slices.Index(order, s), slices.Index(order, t)
+	return at >= 0 && (at < until || t.Terminal())
 }
 
 // CanBecome reports whether the transition is legal.

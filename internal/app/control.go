@@ -48,14 +48,14 @@ func (a *Investigator) Note(ctx context.Context, incidentID, by, text string) (n
 // noteDropped reports runs that ended without ever being admitted.
 func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 	for _, r := range runs {
-		a.log.Warn("run was dropped", "component", "admission", "event", "run_dropped", "incident_id", r.IncidentID, "cluster", r.Key, "reason", r.Reason)
-		inc, err := a.store.Incident(ctx, r.IncidentID)
+		a.log.Warn("run was dropped", "component", "admission", "event", "run_dropped", "incident_id", r.IncidentID(), "run", r.ID, "pipeline", r.Pipeline, "cluster", r.Key, "reason", r.Reason)
+		inc, err := a.store.Incident(ctx, r.IncidentID())
 		if err != nil {
 			continue
 		}
 		a.metrics.IncidentClosed(inc.Cluster, inc.Status)
 		if r.Reason == nightcrier.QueueExpired {
-			a.housekeeper.runLater(func(ctx context.Context) error { return supervisor{a}.Announce(ctx, inc, nil, r.ID) })
+			a.housekeeper.runLater(func(ctx context.Context) error { return a.announce(ctx, inc, nil, r.ID) })
 		}
 	}
 }

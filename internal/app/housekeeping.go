@@ -154,7 +154,13 @@ func (a *Investigator) applyRetention(ctx context.Context) error {
 // isKept says whether a workspace must stay whatever its age.
 func (a *Investigator) isKept(ctx context.Context, id string) bool {
 	inc, err := a.store.Incident(ctx, id)
-	return err == nil && inc.Status.Open() || err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound
+	open := inc.Status.Open()
+	if nightcrier.CodeOf(err) == nightcrier.NotFound { // a run about anything else has a workspace of its own
+		var r nightcrier.Run
+		r, err = a.store.Run(ctx, id)
+		open = r.Status.Open()
+	}
+	return err == nil && open || err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound
 }
 
 // linger is how long a finished run's checkpoints and what its workers keep stay for a look.

@@ -1,12 +1,10 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -14,14 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	texts "nightcrier.dev/nightcrier/internal/text"
-)
-
-const (
-	// maxFile bounds the file.
-	maxFile = 1 << 20
-	// maxNesting bounds brackets within brackets and dashes in a row, far above
-	// what any key needs.
-	maxNesting = 64
+	"nightcrier.dev/nightcrier/internal/text/strictyaml"
 )
 
 // readFile reads the bytes of the configuration file. Only a regular file is
@@ -41,7 +32,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("cannot be read: %w", causeWithoutPath(err))
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, strictyaml.MaxBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", causeWithoutPath(err))
 	}
@@ -105,8 +96,6 @@ func (b *branch) names() []string {
 	return names
 }
 
-var errUnsupported = errors.New("anchors, aliases, merge keys and tags are not supported: write the value out")
-
 // fileReader walks a file along the tree and collects settings and problems.
 type fileReader struct {
 	*loader
@@ -116,70 +105,12 @@ type fileReader struct {
 
 func (l *loader) parseFile(name string, data []byte) {
 	r := &fileReader{loader: l, name: name, root: newSpellingTree(l.keys)}
-	if len(data) > maxFile {
-		r.addProblem(r.originOf(nil), "", fmt.Errorf("is larger than %d bytes", maxFile))
-		return
-	}
-	if nestingDepth(data) > maxNesting {
-		r.addProblem(r.originOf(nil), "", fmt.Errorf("nests brackets or dashes more than %d deep", maxNesting))
-		return
-	}
-	docs, err := documents(data)
-	if err != nil {
-		r.reportSyntaxError(err, data)
-		return
-	}
-	if len(docs) > 1 {
-		r.addProblem(r.originOf(docs[1]), "", errors.New("a second document begins here: one file holds one configuration"))
-		return
-	}
-	for _, doc := range docs {
+	doc, fault := strictyaml.ReadNode(data)
+	if fault != nil {
+		r.addProblem(Origin{Layer: LayerFile, Name: name, Line: fault.Line}, "", errors.New(fault.Text))
+	} else if doc != nil {
 		r.walkNode(r.root, doc, "", onlyCluster)
 	}
-}
-
-// documents reads the documents of a file that hold anything.
-func documents(data []byte) (docs []*yaml.Node, err error) {
-	loader, err := yaml.NewLoader(bytes.NewReader(data))
-	if err != nil {
-		return nil, err
-	}
-	for {
-		var doc yaml.Node
-		if err := loader.Load(&doc); errors.Is(err, io.EOF) {
-			return docs, nil
-		} else if err != nil {
-			return nil, err
-		}
-		if len(doc.Content) > 0 && !isNull(doc.Content[0]) {
-			docs = append(docs, doc.Content[0])
-		}
-	}
-}
-
-// reportSyntaxError reports a syntax error of a file by its message and line, and where what it breaks
-// began. What is still open at the end is told of where it was opened.
-func (r *fileReader) reportSyntaxError(err error, data []byte) {
-	where := r.originOf(nil)
-	text := "is not valid YAML"
-	var located *yaml.LoadError
-	if errors.As(err, &located) {
-		where.Line = located.Mark.Line
-		if strings.HasPrefix(located.Message, "unknown anchor") {
-			r.addProblem(where, "", errUnsupported)
-			return
-		}
-		text += ": " + texts.CutBytes(located.Message, maxShown)
-		switch began := located.ContextMark.Line; {
-		case began == 0 || began == where.Line:
-		case located.Mark.Index >= len(data):
-			where.Line = began
-		default:
-			text += fmt.Sprintf(" (%s from line %d on)", texts.CutBytes(located.ContextMsg, maxShown), began)
-		}
-		where.Line = min(where.Line, 1+bytes.Count(bytes.TrimRight(data, " \t\r\n"), []byte("\n")))
-	}
-	r.addProblem(where, "", errors.New(text))
 }
 
 // originOf is the origin of a node, the whole file for nil.
@@ -193,9 +124,9 @@ func (r *fileReader) originOf(n *yaml.Node) Origin {
 
 func (r *fileReader) walkNode(b *branch, n *yaml.Node, path string, cluster int) {
 	switch {
-	case isNull(n):
-	case isUnsupported(n):
-		r.addProblem(r.originOf(n), path, errUnsupported)
+	case strictyaml.IsNull(n):
+	case strictyaml.IsUnsupported(n):
+		r.addProblem(r.originOf(n), path, strictyaml.ErrUnsupported)
 	case b.leaf != nil:
 		r.readLeaf(b, n, path, cluster)
 	case b.list:
@@ -208,7 +139,7 @@ func (r *fileReader) walkNode(b *branch, n *yaml.Node, path string, cluster int)
 // walkEntries walks a sequence of mappings.
 func (r *fileReader) walkEntries(b *branch, n *yaml.Node, path string) {
 	if n.Kind != yaml.SequenceNode {
-		r.addProblem(r.originOf(n), path, fmt.Errorf("is %s: write a list, each entry with a leading '-'", describeNode(n)))
+		r.addProblem(r.originOf(n), path, fmt.Errorf("is %s: write a list, each entry with a leading '-'", strictyaml.DescribeNode(n)))
 		return
 	}
 	inner := &branch{children: b.children}
@@ -231,18 +162,18 @@ func (r *fileReader) walkEntries(b *branch, n *yaml.Node, path string) {
 
 func (r *fileReader) walkFields(b *branch, n *yaml.Node, path string, cluster int) {
 	if n.Kind != yaml.MappingNode {
-		r.addProblem(r.originOf(n), path, fmt.Errorf("is %s: write keys below it: %s", describeNode(n), strings.Join(b.names(), ", ")))
+		r.addProblem(r.originOf(n), path, fmt.Errorf("is %s: write keys below it: %s", strictyaml.DescribeNode(n), strings.Join(b.names(), ", ")))
 		return
 	}
 	r.given[path] = true
 	seen := map[string]bool{}
-	for k, v := range pairs(n) {
-		name := keyName(k)
+	for k, v := range strictyaml.Pairs(n) {
+		name := k.Value
 		full := joinPath(path, name)
 		child := b.children[name]
 		switch {
-		case isUnsupported(k):
-			r.addProblem(r.originOf(k), path, errUnsupported)
+		case strictyaml.IsUnsupported(k):
+			r.addProblem(r.originOf(k), path, strictyaml.ErrUnsupported)
 		case child == nil:
 			r.addProblem(r.originOf(k), joinPath(path, texts.CutBytes(name, maxShown)), r.unknownKeyError(b, path, name))
 		case seen[name]:
@@ -280,7 +211,7 @@ func (r *fileReader) readLeaf(b *branch, n *yaml.Node, path string, cluster int)
 // wordsOf reads the words of a value of the type's shape. A sequence or
 // mapping may also be written in its one-line form.
 func wordsOf(t valueType, n *yaml.Node) ([]string, error) {
-	if word, ok := scalarText(n); ok {
+	if word, ok := strictyaml.ScalarText(n); ok {
 		return t.splitWords(word), nil
 	}
 	switch {
@@ -289,20 +220,20 @@ func wordsOf(t valueType, n *yaml.Node) ([]string, error) {
 	case n.Kind == yaml.MappingNode && t.shape == mapping:
 		return mappingWords(n)
 	}
-	return nil, fmt.Errorf("is %s: expected %s", describeNode(n), t.describeExpected(t.word))
+	return nil, fmt.Errorf("is %s: expected %s", strictyaml.DescribeNode(n), t.describeExpected(t.word))
 }
 
 func sequenceWords(t valueType, n *yaml.Node) ([]string, error) {
 	var words []string
 	for _, v := range n.Content {
-		word, ok := scalarText(v)
+		word, ok := strictyaml.ScalarText(v)
 		if v.Kind == yaml.MappingNode && t.entry != nil {
 			var err error
 			if word, err = entryWord(t, v); err != nil {
 				return nil, err
 			}
 		} else if !ok {
-			return nil, fmt.Errorf("holds %s: expected %s", describeNode(v), t.describeExpected("a list of texts"))
+			return nil, fmt.Errorf("holds %s: expected %s", strictyaml.DescribeNode(v), t.describeExpected("a list of texts"))
 		}
 		words = append(words, word)
 	}
@@ -312,12 +243,12 @@ func sequenceWords(t valueType, n *yaml.Node) ([]string, error) {
 // entryWord makes one word of a mapping.
 func entryWord(t valueType, n *yaml.Node) (string, error) {
 	words := map[string]string{}
-	for k, v := range pairs(n) {
-		name := keyName(k)
-		word, ok := scalarText(v)
+	for k, v := range strictyaml.Pairs(n) {
+		name := k.Value
+		word, ok := strictyaml.ScalarText(v)
 		switch _, twice := words[name]; {
 		case !ok:
-			return "", fmt.Errorf("holds %s as %s: expected a text", describeNode(v), quoteValue(name))
+			return "", fmt.Errorf("holds %s as %s: expected a text", strictyaml.DescribeNode(v), quoteValue(name))
 		case twice:
 			return "", fmt.Errorf("gives %s a second time: keep one", quoteValue(name))
 		}
@@ -328,83 +259,14 @@ func entryWord(t valueType, n *yaml.Node) (string, error) {
 
 func mappingWords(n *yaml.Node) ([]string, error) {
 	var words []string
-	for k, v := range pairs(n) {
-		word, ok := scalarText(v)
+	for k, v := range strictyaml.Pairs(n) {
+		word, ok := strictyaml.ScalarText(v)
 		if !ok {
-			return nil, fmt.Errorf("holds %s: expected name: text", describeNode(v))
+			return nil, fmt.Errorf("holds %s: expected name: text", strictyaml.DescribeNode(v))
 		}
-		words = append(words, keyName(k)+"="+word)
+		words = append(words, k.Value+"="+word)
 	}
 	return words, nil
-}
-
-// pairs yields the keys and values of a mapping.
-func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
-	return func(yield func(k, v *yaml.Node) bool) {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if !yield(n.Content[i], n.Content[i+1]) {
-				return
-			}
-		}
-	}
-}
-
-// scalarText is a value as it is written, "" for null.
-func scalarText(n *yaml.Node) (string, bool) {
-	switch {
-	case n.Kind != yaml.ScalarNode || isUnsupported(n):
-		return "", false
-	case isNull(n):
-		return "", true
-	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-		return strings.TrimSuffix(n.Value, "\n"), true
-	}
-	return n.Value, true
-}
-
-func isNull(n *yaml.Node) bool {
-	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && !isUnsupported(n)
-}
-
-// keyName is the text of a key, "" for one that is no text.
-func keyName(k *yaml.Node) string { return k.Value }
-
-func isUnsupported(n *yaml.Node) bool {
-	return n.Kind == yaml.AliasNode || n.Anchor != "" || n.Style&yaml.TaggedStyle != 0 || n.ShortTag() == "!!merge"
-}
-
-// describeNode names what a node is, never what it holds.
-func describeNode(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.SequenceNode:
-		return "a list"
-	case n.Kind == yaml.MappingNode:
-		return "a mapping"
-	case n.Kind == yaml.ScalarNode && !isUnsupported(n):
-		return "a single value"
-	}
-	return "something that is not supported here"
-}
-
-// nestingDepth returns how deep brackets, or the dashes of one line, stand within
-// each other. It counts roughly, and before a parser recurses into them.
-func nestingDepth(data []byte) int {
-	brackets, dashes, deepest := 0, 0, 0
-	for _, c := range data {
-		switch c {
-		case '[', '{':
-			brackets++
-		case ']', '}':
-			brackets = max(0, brackets-1)
-		case '-', '?':
-			dashes++
-		case ' ', '\t':
-		default:
-			dashes = 0
-		}
-		deepest = max(deepest, brackets, dashes)
-	}
-	return deepest
 }
 
 func joinPath(path, name string) string {

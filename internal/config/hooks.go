@@ -8,8 +8,8 @@ import (
 	"strings"
 	"unicode"
 
-	"nightcrier.dev/nightcrier/internal/ingest/expr"
 	texts "nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/text/expr"
 )
 
 // Alertmanager is how a cluster's alerts arrive.
@@ -95,7 +95,7 @@ func expressionType(yields expr.Kind) valueType {
 		case strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
 			return nil, errors.New("contains a control character")
 		}
-		_, err := expr.Compile(s, yields)
+		_, err := expr.Payload.Compile(s, yields)
 		return s, err
 	})}
 }

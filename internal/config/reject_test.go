@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text/strictyaml"
 )
 
 // oneCluster is a file with one cluster of these fields, in its second line.
@@ -137,7 +138,7 @@ func TestRefusedByPolicy(t *testing.T) {
 }
 
 func TestBadFilesOnDisk(t *testing.T) {
-	big := write(t, "big.yaml", strings.Repeat("# filler\n", maxFile/8))
+	big := write(t, "big.yaml", strings.Repeat("# filler\n", strictyaml.MaxBytes/8))
 	deep := write(t, "deep.yaml", strings.Repeat("[", 100000))
 	dashes := write(t, "dashes.yaml", strings.Repeat("- ", 400000))
 	dir := t.TempDir()

@@ -3,7 +3,6 @@
 //
 //   - detect: what of a cluster's objects is a fault
 //   - dialect: the notifications of fault sources, as events of ours
-//   - expr: the expressions with which a configuration chooses and maps alerts
 //   - intake: the stages from a payload to a stored decision
 //   - mcp: the source that subscribes to a Kubernetes MCP server
 //   - observe: one cluster, followed over its API

@@ -45,12 +45,8 @@ var plain, heads = func() (plain [256]bool, heads [1 << 10]uint64) {
 
 // isDisguised reports whether there is more in a text than a reader sees, or something else.
 func isDisguised(s string) bool {
-	for at := 0; at < len(s); at++ {
-		c := s[at]
-		if plain[c] {
-			continue
-		}
-		next := at
+	for at := nextOdd(s, 0); at < len(s); at = nextOdd(s, at+1) {
+		c, next := s[at], at
 		switch {
 		case c == '\\':
 			if at+1 < len(s) && strings.IndexByte(escapeLetters, s[at+1]) >= 0 {
@@ -77,6 +73,36 @@ func isDisguised(s string) bool {
 		}
 	}
 	return false
+}
+
+// nextOdd is the first place of s, from at on, with a byte that is not plain.
+func nextOdd(s string, at int) int {
+	for at < len(s) {
+		if at+8 <= len(s) && arePlain(s[at:at+8]) {
+			at += 8
+			continue
+		}
+		for end := min(len(s), at+8); at < end; at++ {
+			if !plain[s[at]] {
+				return at
+			}
+		}
+	}
+	return at
+}
+
+// arePlain reports whether eight bytes are plain, all at once: none is a control (also no
+// line end), a backslash, or beyond ASCII.
+func arePlain(s string) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	_ = s[7]
+	word := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	below := (word - each*' ') &^ word
+	slash := word ^ each*'\\'
+	slash = (slash - each) &^ slash
+	above := word | (word + each) // beyond ASCII, or 0x7f
+	return (below|slash|above)&high == 0
 }
 
 // runOfSlashes counts the backslashes that end at s[at].

@@ -14,12 +14,13 @@ import (
 // stay as they are whatever follows; who waits for more lines has the others masked again
 // with those.
 func (m *Masker) Log(stretch []byte) (masked []byte, settled int) {
-	lines := strings.SplitAfter(string(stretch), "\n")
+	text := string(stretch)
+	lines := strings.SplitAfter(text, "\n")
 	if lines[len(lines)-1] == "" {
 		lines = lines[:len(lines)-1]
 	}
 	data, value, key := openEnds(lines)
-	if text := string(stretch); isDisguised(text) {
+	if isDisguised(text) {
 		seen := strings.SplitAfter(undisguised(text), "\n")[:len(lines)]
 		if d, v, k := openEnds(seen); d != data || v != value || k != key || keyRun(seen, false) != keyRun(lines, false) {
 			lines, data, value, key = seen, d, v, k // as what is masked there is written

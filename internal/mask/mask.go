@@ -232,7 +232,7 @@ func (m *Masker) walked(s string) string {
 
 // everywhere walks over all of a text, and takes note of where hints stand.
 func (w *walk) everywhere() {
-	for at := 0; at < len(w.s); {
+	for at := rules.next(w.s, 0); at < len(w.s); {
 		switch {
 		case len(w.ahead) > 0 && w.ahead[0].from <= at:
 			at = max(at, w.takeAhead())
@@ -241,7 +241,7 @@ func (w *walk) everywhere() {
 		default:
 			p := w.find(at)
 			if !w.take(p) {
-				at++
+				at = rules.next(w.s, at+1)
 				continue
 			}
 			w.note(at+1, p.from)
@@ -252,7 +252,7 @@ func (w *walk) everywhere() {
 
 // note takes note of the hints in s[from:to], which is not walked over.
 func (w *walk) note(from, to int) {
-	for at := from; at < to; at++ {
+	for at := rules.next(w.s, from); at < to; at = rules.next(w.s, at+1) {
 		switch {
 		case w.s[at] == tagOpen[0] && isTag(w.s[at:]):
 			at += tagLen - 1
@@ -296,6 +296,9 @@ func (w *walk) takeAhead() int {
 func (w *walk) take(p part) bool {
 	if p.from < w.done || p.from >= p.to || isMasked(w.s[p.from:p.to]) {
 		return false
+	}
+	if w.done == 0 {
+		w.out.Grow(len(w.s))
 	}
 	secret := w.s[p.from:p.to]
 	quote := barely(w.s, p.from)

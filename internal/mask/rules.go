@@ -46,6 +46,8 @@ type index struct {
 	// before is how many pairs there are in the words before each of them.
 	before [1 << 10]uint16
 	byPair [][]rule // in the order of the pairs
+	// thirds has a bit, for each of them, for the third byte of each hint, whatever its case.
+	thirds []uint32
 }
 
 var rules = newIndex(allRules())
@@ -64,11 +66,24 @@ func newIndex(rules []rule) *index {
 	}
 	for _, n := range slices.Sorted(maps.Keys(byPair)) {
 		x.byPair = append(x.byPair, byPair[n])
+		x.thirds = append(x.thirds, thirdBytes(byPair[n]))
 	}
 	for i := 1; i < len(x.before); i++ {
 		x.before[i] = x.before[i-1] + uint16(bits.OnesCount64(x.pairs[i-1]))
 	}
 	return &x
+}
+
+// thirdBytes has a bit for the third byte of the hint of each rule: all of them where one
+// has no more than two.
+func thirdBytes(rules []rule) (bits uint32) {
+	for _, r := range rules {
+		if len(r.hint) < 3 {
+			return ^uint32(0)
+		}
+		bits |= 1 << (r.hint[2] & 31)
+	}
+	return bits
 }
 
 // cases returns c, and its upper case when hints are folded and it has one.
@@ -86,12 +101,30 @@ func (x *index) at(s string, at int) []rule {
 	if at+1 >= len(s) {
 		return nil
 	}
-	n := pair(s[at], s[at+1])
+	if i := x.indexOf(pair(s[at], s[at+1])); i >= 0 {
+		return x.byPair[i]
+	}
+	return nil
+}
+
+// indexOf is which of the pairs one is, -1 for none.
+func (x *index) indexOf(n uint16) int {
 	word, bit := x.pairs[n>>6], uint64(1)<<(n&63)
 	if word&bit == 0 {
-		return nil
+		return -1
 	}
-	return x.byPair[int(x.before[n>>6])+bits.OnesCount64(word&(bit-1))]
+	return int(x.before[n>>6]) + bits.OnesCount64(word&(bit-1))
+}
+
+// next is the first place of s, from at on, at which a hint may stand. The last two bytes
+// are always such places.
+func (x *index) next(s string, at int) int {
+	for ; at+2 < len(s); at++ {
+		if i := x.indexOf(pair(s[at], s[at+1])); i >= 0 && x.thirds[i]>>(s[at+2]&31)&1 != 0 {
+			break
+		}
+	}
+	return at
 }
 
 // hints reports whether there is a rule whose hint stands at s[at].
@@ -101,6 +134,7 @@ func (x *index) hints(s string, at int) bool {
 
 func allRules() []rule {
 	rules := []rule{
+		{hint: tagOpen}, // leads to nothing, but is seen
 		{hint: "-----BEGIN ", find: pemKey},
 		{hint: "-----END ", find: keyEnd},
 		{hint: base64PEM, find: encodedPEM},

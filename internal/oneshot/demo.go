@@ -23,7 +23,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/oneshot/triage"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
-	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
@@ -406,7 +405,7 @@ func (s demoShow) printConclusion(ctx context.Context, list []nightcrier.Inciden
 // and what to do next.
 func (s demoShow) printPlaces(ctx context.Context, list []nightcrier.Incident) error {
 	if s.o.Out != "" {
-		fmt.Fprintf(s.o.Stdout, "The workspaces are in %s, each with output/%s.\n", s.o.Out, filepath.Base(run.FinalReport))
+		fmt.Fprintf(s.o.Stdout, "The workspaces are in %s, each with output/%s.\n", s.o.Out, filepath.Base(report.FinalFile))
 	} else {
 		dir, err := s.keepReports(ctx, list)
 		if err != nil {

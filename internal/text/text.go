@@ -1,19 +1,3 @@
-// Package text makes text that others wrote fit to be shown: bounded, on one line where
-// it stands in one, and without characters that nobody sees.
-//
-// Three verbs say what becomes of a text:
-//
-//   - Keep returns a part of the text as it is, so that its length is an offset. The
-//     caller says that there was more.
-//   - Cut returns what a person reads, never longer than asked: where something is left
-//     out it ends with "…", which counts.
-//   - Fold, Drop and Mark clean: the first two take out what is hidden, as for a person;
-//     Mark puts U+FFFD in its place, as for evidence.
-//
-// Where a text is masked as well, MaskClean does both in the right order.
-//
-// All but Keep return valid UTF-8: each run of invalid bytes is one U+FFFD. How a text is
-// escaped (Markdown, HTML, Slack, a prompt) is the business of whoever writes there.
 package text
 
 import (
@@ -66,20 +50,31 @@ func tagAround(s string, at int) (from, to int) {
 	return from, from + shut + len(tagClose)
 }
 
-// KeepWords is KeepBytes that breaks no word: the half of a secret is known for none. One of
-// more than 4 KiB is broken all the same.
+// KeepWords is KeepBytes that breaks no word: the half of a secret is known for none. Of one that
+// is left out, what stands before a sign is kept that no token has, so that a document without
+// blanks is not lost. One of more than 4 KiB is broken all the same, and so is one that stands first.
 func KeepWords(s string, n int) string {
 	kept := KeepBytes(s, n)
 	if len(kept) == len(s) {
 		return s
 	}
-	if next, _ := utf8.DecodeRuneInString(s[len(kept):]); !unicode.IsSpace(next) {
-		if at := strings.LastIndexFunc(kept, unicode.IsSpace); at >= max(0, len(kept)-maxWord) {
-			kept = kept[:at]
-		}
+	blank := strings.LastIndexFunc(kept, unicode.IsSpace)
+	ahead := s[len(kept):min(len(s), len(kept)+maxWord+1)]
+	rest := strings.IndexFunc(ahead, unicode.IsSpace)
+	if rest < 0 {
+		rest = len(ahead)
 	}
-	return kept
+	if rest == 0 || blank < 0 || len(kept)-blank-1+rest > maxWord {
+		return kept
+	}
+	if joint := strings.LastIndexAny(kept, joints); joint > blank {
+		return kept[:joint+1]
+	}
+	return kept[:blank]
 }
+
+// joints are the signs at which a word is broken.
+const joints = `,;"{}[]`
 
 // KeepLines is KeepBytes that breaks no line where one ends in the second half.
 func KeepLines(s string, n int) string {
@@ -155,6 +150,23 @@ func CutRunes(s string, n int) string {
 // CutLine returns s on one line, as FoldLine does, in at most n bytes. It reads no
 // further than it needs to.
 func CutLine(s string, n int) string { return CutBytes(fold(s, n+maxTag), n) }
+
+// CutMiddle returns s on one line, in at most n bytes. What is too long loses its middle:
+// an error says at its end why.
+func CutMiddle(s string, n int) string {
+	const mark = " " + ellipsis + " "
+	s = FoldLine(s)
+	if len(s) <= n || n <= 8*len(mark) {
+		return CutBytes(s, n)
+	}
+	head := KeepBytes(s, (n-len(mark))/2)
+	from := len(s) - (n - len(mark) - len(head))
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	_, from = tagAround(s, from)
+	return head + mark + s[from:]
+}
 
 // FoldLine returns s on one line: white space of any kind is one space between words, and
 // what is hidden is dropped, orders to a terminal whole.

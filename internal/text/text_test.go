@@ -163,6 +163,20 @@ func FuzzText(f *testing.F) {
 	})
 }
 
+func TestCutMiddle(t *testing.T) {
+	long := "failed to start: " + strings.Repeat("wrapped ", 30) + "caused by: no such host"
+	for _, c := range []struct{ s, want string }{
+		{"short\n line", "short line"},
+		{long, "failed to start: wrapped wrapped wrap … rapped wrapped caused by: no such host"},
+		{strings.Repeat("a", 60) + "‹secret:3f9a›" + strings.Repeat("b", 25), strings.Repeat("a", 37) + " … " + strings.Repeat("b", 25)},
+		{strings.Repeat("ä", 60), strings.Repeat("ä", 18) + " … " + strings.Repeat("ä", 19)},
+	} {
+		if got := CutMiddle(c.s, 80); got != c.want || len(got) > 80 {
+			t.Errorf("%q: %q (%d)", c.s, got, len(got))
+		}
+	}
+}
+
 func TestCutWords(t *testing.T) {
 	long := strings.Repeat("x", maxWord+10)
 	for _, c := range []struct {
@@ -178,7 +192,13 @@ func TestCutWords(t *testing.T) {
 		{"one\ntwo\tthree", 12, "one\ntwo…"},
 		{"日本 語文", 12, "日本…"},
 		{"one " + long, 4 + len(long) - 1, "one " + long[:len(long)-4] + "…"},
-		{"one " + long, 100, "one…"},
+		{"one " + long, 100, "one " + long[:93] + "…"},
+		{"one " + long[:maxWord], 100, "one…"},
+		{"one " + long[:maxWord+1], 100, "one " + long[:93] + "…"},
+		{`said {"code":503,"token":"` + long[:200] + `"}`, 100, `said {"code":503,"token":"…`},
+		{"one a,b,c", 10, "one a,b,c"},
+		{"one [a,bcd", 11, "one [a,bcd"},
+		{"one [a,bcdef", 11, "one [a,…"},
 		{"nothing", 5, "no…"},
 		{"one", -1, ""},
 	} {

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/strictyaml"
+	"nightcrier.dev/nightcrier/internal/text/strictyaml"
 )
 
 // CaseFile is the file that makes a directory a case.

@@ -277,7 +277,7 @@ func TestAnAnswerThatShowsASecretIsFound(t *testing.T) {
 		body   []byte
 		passed bool
 	}{{[]byte("a secret"), false}, {packed.Bytes(), false}, {packed.Bytes()[:5], true}, {[]byte("none"), true}, {nil, true}} {
-		r := Attack{Harmless: true}.newResult().concludeResult(true).checkShown(unpackBody(c.body), []target.Canary{{Where: "log", Value: "secret"}})
+		r := Attack{Harmless: true}.newResult().concludeResult(true).checkShown(unpackBody(c.body), target.NewSieve([]target.Canary{{Where: "log", Value: "secret"}}))
 		if r.Passed != c.passed {
 			t.Errorf("%q: %+v", c.body, r)
 		}

@@ -109,7 +109,7 @@ type guarded struct {
 	guard    *guardkube.Guard
 	server   *guardkube.Server
 	mark     attack.Mark
-	canaries []target.Canary
+	canaries *target.Sieve
 
 	mu      sync.Mutex
 	records []guardkube.AuditRecord
@@ -130,7 +130,7 @@ func (b *Bench) openGuard(d *target.Door, m masking) (*guarded, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &guarded{canaries: b.script.ListCanaries()}
+	g := &guarded{canaries: target.NewSieve(b.script.ListCanaries())}
 	guard, err := guardkube.New(guardkube.Config{Upstream: up, Mask: m.Bytes, MaskLog: m.Log, Audit: g.auditRequest, Logger: b.Logger})
 	if err != nil {
 		return nil, err
@@ -272,16 +272,14 @@ func (o Order) asAttack(suite, by string) Attack {
 
 // judgeAttack holds what an order gave back against the canaries as well.
 func (b *Bench) judgeAttack(a Attack, r Ran) Result {
-	return r.judgeRan(a).checkShown(r.Output, b.script.ListCanaries())
+	return r.judgeRan(a).checkShown(r.Output, target.NewSieve(b.script.ListCanaries()))
 }
 
 // checkShown returns the result of an attack that was shown this text, whatever stopped it.
-func (r Result) checkShown(text string, canaries []target.Canary) Result {
-	for _, c := range canaries {
-		if where := c.FindIn(text); where != "" {
-			r.Outcome, r.Passed = Succeeded, false
-			r.Detail = fmt.Sprintf("it was shown the secret in the %s%s", c.Where, where)
-		}
+func (r Result) checkShown(text string, canaries *target.Sieve) Result {
+	for _, c := range canaries.FindIn(text) {
+		r.Outcome, r.Passed = Succeeded, false
+		r.Detail = fmt.Sprintf("it was shown the secret in the %s%s", c.Where, c.As)
 	}
 	return r
 }

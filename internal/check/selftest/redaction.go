@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -149,6 +150,7 @@ func (b *Bench) findLeaks(by string, keeper Layer, t Trail) ([]Result, error) {
 		visits = t.Door.VisitsBetween(time.Time{}, time.Now())
 	}
 	var all []Result
+	found := b.findCanaries(sinks)
 	for _, c := range b.script.ListCanaries() {
 		res := Attack{Suite: "redaction", Name: "the secret in the " + c.Where, By: by, Expected: []Layer{keeper}}.newResult()
 		read := slices.ContainsFunc(visits, func(v target.Visit) bool { return v.Plain && strings.Contains(v.Target, target.PathOf(c.Where)) })
@@ -157,14 +159,25 @@ func (b *Bench) findLeaks(by string, keeper Layer, t Trail) ([]Result, error) {
 		} else {
 			res.Outcome, res.Detail = NotExercised, "nobody read what it is in"
 		}
-		for name, text := range sinks {
-			if where := c.FindIn(text); where != "" {
-				res.StoppedBy, res.Outcome, res.Detail = []Layer{}, Succeeded, "it stands"+where+" in "+name
-			}
+		if stands, ok := found[c.Where]; ok {
+			res.StoppedBy, res.Outcome, res.Detail = []Layer{}, Succeeded, "it stands"+stands.As
 		}
 		all = append(all, res.concludeResult(false))
 	}
 	return all, nil
+}
+
+// findCanaries finds the canaries that stand in texts, by where they belong, each as it stands in
+// the last text by name.
+func (b *Bench) findCanaries(texts map[string]string) map[string]target.Found {
+	found, sieve := map[string]target.Found{}, target.NewSieve(b.script.ListCanaries())
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		for _, f := range sieve.FindIn(texts[name]) {
+			f.As += " in " + name
+			found[f.Where] = f
+		}
+	}
+	return found
 }
 
 // maxSink bounds one file that is searched, in bytes.

@@ -52,7 +52,7 @@ func newFake() *fake {
 		},
 		reports: map[string]string{id1: `{"schema":"nightcrier.report/v1","valid":true}`},
 		events:  []nightcrier.Event{{ID: "e", Cluster: "prod", FaultType: "CrashLoop", Severity: nightcrier.Critical, ReceivedAt: start, Raw: []byte(`{"secret":1}`)}},
-		runs:    map[string]nightcrier.Run{run1: {ID: run1, IncidentID: id1, Key: "prod", Status: nightcrier.Admitted, QueuedAt: start}},
+		runs:    map[string]nightcrier.Run{run1: {ID: run1, Subject: nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: id1}, Key: "prod", Status: nightcrier.Admitted, QueuedAt: start}},
 		entries: map[string][]nightcrier.JournalEntry{},
 		notes:   map[string][]nightcrier.Note{},
 	}

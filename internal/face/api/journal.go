@@ -65,7 +65,7 @@ func (a *API) runOf(ctx context.Context, in *journalQuery) (nightcrier.Run, erro
 	if err != nil {
 		return nightcrier.Run{}, a.problemFor(ctx, err)
 	}
-	if run.IncidentID != inc.ID {
+	if run.IncidentID() != inc.ID {
 		return nightcrier.Run{}, newProblem(nightcrier.NotFound, "incident "+inc.ID+" has no run "+id)
 	}
 	return run, nil

@@ -11,7 +11,7 @@ import (
 const schemaPrefix = "#/components/schemas/"
 
 // aliases are the properties that a type's MarshalJSON adds.
-var aliases = map[string][]string{"Incident": {"id", "triggeringEventId", "namespace"}}
+var aliases = map[string][]string{"Incident": {"id", "triggeringEventId", "namespace"}, "Run": {"incidentId"}}
 
 // completeDescription says of each operation what its route does not, and of the JSON what
 // reflection cannot know.
@@ -28,7 +28,7 @@ func completeDescription(doc *huma.OpenAPI) {
 
 // repairSchemas makes the description say what the JSON really holds, where reflection
 // alone cannot know: fields that omitzero leaves out are not required, lists are never
-// null, and an incident has its older spellings beside the present ones.
+// null, and an incident and a run have their older spellings beside the present ones.
 func repairSchemas(doc *huma.OpenAPI) {
 	registry := doc.Components.Schemas
 	registry.Schema(reflect.TypeFor[Problem](), true, "Problem")

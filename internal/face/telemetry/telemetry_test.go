@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/strictyaml"
+	"nightcrier.dev/nightcrier/internal/text/strictyaml"
 )
 
 // exercised returns a Metrics on which each method was called once, so that

@@ -18,7 +18,7 @@ import (
 	"regexp"
 	"strings"
 
-	"nightcrier.dev/nightcrier/internal/strictyaml"
+	"nightcrier.dev/nightcrier/internal/text/strictyaml"
 )
 
 // Embedded holds the scenarios that come with the package, at its top level.

@@ -16,7 +16,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/ingest/detect"
 	"nightcrier.dev/nightcrier/internal/ingest/dialect"
 	"nightcrier.dev/nightcrier/internal/ingest/intake"
-	"nightcrier.dev/nightcrier/internal/strictyaml"
+	"nightcrier.dev/nightcrier/internal/text/strictyaml"
 )
 
 // noon is when every scenario starts. In its objects "@-5m" stands for five

@@ -125,7 +125,7 @@ func (in *Intake) notifyDecision(ctx context.Context, ev nightcrier.Event, d sto
 		slog.String("fault_type", ev.FaultType), slog.String("severity", ev.Severity.String()), slog.String("resource", ev.Resource.String()))
 	for _, run := range d.Dropped {
 		in.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "a queued run was dropped",
-			slog.String("component", "intake"), slog.String("event", "run_dropped"), slog.String("cluster", run.Key), slog.String("incident_id", run.IncidentID), slog.String("reason", string(run.Reason)))
+			slog.String("component", "intake"), slog.String("event", "run_dropped"), slog.String("cluster", run.Key), slog.String("incident_id", run.IncidentID()), slog.String("reason", string(run.Reason)))
 	}
 	if in.cfg.Metrics != nil {
 		in.cfg.Metrics(d)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/ingest/expr"
 	"nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/text/expr"
 )
 
 // Mapping says, in expressions, what the payloads of a sender mean.
@@ -62,7 +62,7 @@ func (m Mapping) compileProgram() (*program, error) {
 		if f.source == "" {
 			continue
 		}
-		e, err := expr.Compile(f.source, f.kind)
+		e, err := expr.Payload.Compile(f.source, f.kind)
 		switch {
 		case err != nil:
 			return nil, nightcrier.Errorf(nightcrier.Invalid, "webhook %s: %s %w", m.Name, f.key, err)
@@ -87,7 +87,7 @@ func (p *program) readPayload(ctx context.Context, payload []byte, known map[str
 	items := []any{body}
 	if p.items != nil {
 		var err error
-		if items, err = p.items.List(ctx, expr.Vars{Body: body}); err != nil {
+		if items, err = p.items.List(ctx, expr.Vars{"body": body, "item": nil}); err != nil {
 			return unreadableBatch(p.name, "", payload, invalidError("items", err))
 		}
 	}
@@ -102,7 +102,7 @@ func (p *program) readPayload(ctx context.Context, payload []byte, known map[str
 		if p.items != nil {
 			raw = encodeJSON(item)
 		}
-		b.deliveries = append(b.deliveries, p.newDelivery(ctx, expr.Vars{Body: body, Item: item}, raw, known))
+		b.deliveries = append(b.deliveries, p.newDelivery(ctx, expr.Vars{"body": body, "item": item}, raw, known))
 	}
 	return b
 }

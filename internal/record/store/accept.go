@@ -208,7 +208,7 @@ func (t *tx) openIncident(previous nightcrier.Incident, ev nightcrier.Event, p A
 	if err := t.addIncident(&inc, storm.ID); err != nil {
 		return d, err
 	}
-	if err := t.addRun(run, storm.ID); err != nil {
+	if err := t.addRun(run, storm.ID, nil); err != nil {
 		return d, err
 	}
 	if storm.ID != "" {
@@ -252,8 +252,8 @@ func newIncident(ev nightcrier.Event, previous string) nightcrier.Incident {
 
 func newRun(inc *nightcrier.Incident, pipeline, executor string, at time.Time) nightcrier.Run {
 	run := nightcrier.Run{
-		ID: nightcrier.NewID(), IncidentID: inc.ID, Pipeline: pipeline, Key: inc.Cluster, Executor: executor,
-		Severity: inc.Severity, Status: nightcrier.Queued, QueuedAt: at,
+		ID: nightcrier.NewID(), Subject: nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: inc.ID},
+		Pipeline: pipeline, Key: inc.Cluster, Executor: executor, Severity: inc.Severity, Status: nightcrier.Queued, QueuedAt: at,
 	}
 	inc.RunID = run.ID
 	return run
@@ -303,7 +303,7 @@ func (c conn) recallDecision(ev nightcrier.Event, v verdict) (Decision, error) {
 // event that opened it, and its lease. The run goes on when the store's owner starts.
 // It is a Conflict when the store knows one of them.
 func (s *Store) Adopt(ctx context.Context, inc nightcrier.Incident, ev nightcrier.Event, run nightcrier.Run) error {
-	if inc.Status != nightcrier.Investigating || inc.RunID != run.ID || run.IncidentID != inc.ID || inc.EventID != ev.ID {
+	if inc.Status != nightcrier.Investigating || inc.RunID != run.ID || run.IncidentID() != inc.ID || inc.EventID != ev.ID {
 		return nightcrier.Errorf(nightcrier.Invalid, "store: adopt run %s: it, its incident and its event do not belong together, or it is not under way", run.ID)
 	}
 	ev.Outcome, ev.IncidentID = nightcrier.Opened, inc.ID
@@ -321,7 +321,7 @@ func (s *Store) Adopt(ctx context.Context, inc nightcrier.Incident, ev nightcrie
 			return err
 		}
 		run.Status = nightcrier.Queued
-		if err := t.addRun(run, ""); err != nil {
+		if err := t.addRun(run, "", nil); err != nil {
 			return err
 		}
 		t.queueChanged = true

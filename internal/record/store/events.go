@@ -112,8 +112,9 @@ func (s *Store) Event(ctx context.Context, id string) (nightcrier.Event, error) 
 
 // Prune deletes what a retention no longer covers: events received before the
 // given time, but for the one that opened an incident and those of open
-// incidents, and the journals of runs that ended before it. Incidents, their
-// opening events and their reports stay. It returns how many events went.
+// incidents, and the journals and steps of runs that ended before it. Incidents, their runs,
+// opening events and reports stay; of runs about anything else nothing does. It
+// returns how many events went.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 	var n int64
 	err := s.writeTransaction(ctx, "prune events and journals", func(t *tx) (err error) {
@@ -127,11 +128,26 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 			(SELECT 1 FROM incidents i WHERE i.id = alerts.incident_id AND i.status IN ('pending', 'investigating'))`, toMicros(before)); err != nil {
 			return err
 		}
-		_, err = t.execStatement(`DELETE FROM journal WHERE run_id IN
-			(SELECT id FROM runs WHERE status IN ('finished', 'dropped') AND ended_at > 0 AND ended_at < ?)`, toMicros(before))
-		return err
+		return t.pruneRuns(before)
 	})
 	return n, err
+}
+
+// pruneRuns deletes what belongs to runs that ended before a time, the runs that no incident
+// has, and ticks of schedules.
+func (t *tx) pruneRuns(before time.Time) error {
+	const ended = `status IN ('finished', 'dropped') AND ended_at > 0 AND ended_at < ?`
+	for _, statement := range []string{
+		`DELETE FROM journal WHERE run_id IN (SELECT id FROM runs WHERE ` + ended + `)`,
+		`DELETE FROM steps WHERE run_id IN (SELECT id FROM runs WHERE ` + ended + `)`,
+		`DELETE FROM runs WHERE subject_kind <> 'incident' AND ` + ended,
+		`DELETE FROM schedule_ticks WHERE at < ?`,
+	} {
+		if _, err := t.execStatement(statement, toMicros(before)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verdict is what an event's row remembers of the decision, to give it again.

@@ -151,7 +151,7 @@ func (t *tx) rootOf(inc *nightcrier.Incident, causeKey string) (nightcrier.Incid
 	since := toMicros(t.now.Add(-relatedFor))
 	root, err := scanIncident(t.queryRow(`SELECT doc FROM incidents WHERE cluster = ? AND cause_key = ? AND cause_key <> '' AND caused_by = ''
 		AND id <> ? AND fingerprint <> ? AND condition IN ('active', 'cleared') AND over_at = 0
-		AND (last_event_at > ? OR EXISTS (SELECT 1 FROM runs WHERE incident_id = incidents.id AND ended_at > ?))
+		AND (last_event_at > ? OR EXISTS (SELECT 1 FROM runs WHERE subject_kind = 'incident' AND subject_id = incidents.id AND ended_at > ?))
 		ORDER BY created_at, id LIMIT 1`, inc.Cluster, causeKey, inc.ID, inc.Fingerprint, since, since))
 	if errors.Is(err, sql.ErrNoRows) {
 		return root, false, nil

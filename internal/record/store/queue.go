@@ -13,7 +13,8 @@ import (
 
 // Limits bound what runs at once.
 type Limits struct {
-	// Total is how many leases there may be, PerKey how many on one key.
+	// Total is how many leases there may be, PerKey how many investigations of incidents
+	// on one key. Anything else is alone on its key.
 	Total  int
 	PerKey int
 	// Closed are executors that get no work now.
@@ -38,7 +39,9 @@ func (s *Store) AdmitNext(ctx context.Context, l Limits) (*nightcrier.Run, error
 		}
 		run, err := scanRun(t.queryRow(`UPDATE runs SET status = 'admitted', admitted_at = ? WHERE status = 'queued' AND id = (
 			SELECT id FROM runs WHERE status = 'queued'
-				AND run_key NOT IN (SELECT run_key FROM runs WHERE status = 'admitted' GROUP BY run_key HAVING COUNT(*) >= ?)`+open+`
+				AND run_key NOT IN (SELECT run_key FROM runs WHERE status = 'admitted' GROUP BY run_key
+					HAVING COUNT(*) >= ? OR MIN(subject_kind) <> 'incident' OR MAX(subject_kind) <> 'incident')
+				AND (subject_kind = 'incident' OR run_key NOT IN (SELECT run_key FROM runs WHERE status = 'admitted'))`+open+`
 				AND (SELECT COUNT(*) FROM runs WHERE status = 'admitted') < ?
 			ORDER BY severity DESC, queued_at, id LIMIT 1)
 			RETURNING `+runColumns, append(args, l.Total)...))
@@ -62,17 +65,24 @@ func (s *Store) LeasedRuns(ctx context.Context) ([]nightcrier.Run, error) {
 	return list, s.wrapError("list the leased runs", err)
 }
 
-// ExpireQueued drops the runs that have waited longer than olderThan; their
-// incidents end as failed.
+// ExpireQueued drops the runs that have waited longer than olderThan, 0 for any time,
+// or past their deadline; their incidents end as failed.
 func (s *Store) ExpireQueued(ctx context.Context, olderThan time.Duration) ([]nightcrier.Run, error) {
 	var dropped []nightcrier.Run
 	err := s.writeTransaction(ctx, "expire queued runs", func(t *tx) error {
-		late, err := t.listRuns(`status = 'queued' AND queued_at < ? ORDER BY queued_at, id`, toMicros(t.now.Add(-olderThan)))
+		late, err := t.listRuns(`status = 'queued' AND deadline > 0 AND deadline <= ? ORDER BY queued_at, id`, toMicros(t.now))
+		if err == nil {
+			dropped, err = t.dropAll(late, nightcrier.DeadlinePassed, "it still waited in the queue at its deadline")
+		}
+		if err != nil || olderThan <= 0 {
+			return err
+		}
+		late, err = t.listRuns(`status = 'queued' AND queued_at < ? ORDER BY queued_at, id`, toMicros(t.now.Add(-olderThan)))
 		if err != nil {
 			return err
 		}
-		why := fmt.Sprintf("not investigated: it waited in the queue for more than %s", olderThan)
-		dropped, err = t.dropAll(late, nightcrier.QueueExpired, why)
+		old, err := t.dropAll(late, nightcrier.QueueExpired, fmt.Sprintf("it waited in the queue for more than %s", olderThan))
+		dropped = append(dropped, old...)
 		return err
 	})
 	return dropped, err
@@ -92,7 +102,7 @@ func (t *tx) limitQueue(limit int) ([]nightcrier.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	why := fmt.Sprintf("not investigated: the queue held its maximum of %d runs, all of them at least as severe", limit)
+	why := fmt.Sprintf("the queue held its maximum of %d runs, all of them at least as severe", limit)
 	return t.dropAll(over, nightcrier.QueueFull, why)
 }
 
@@ -105,8 +115,11 @@ func (t *tx) dropAll(list []nightcrier.Run, reason nightcrier.Reason, why string
 	}
 	var dropped []nightcrier.Run
 	for _, run := range list {
-		end := ending{status: status, reason: reason, why: why + "; `nightcrier incidents retry " + run.IncidentID + "` queues it again"}
-		run, err := t.dropRun(run, end)
+		again, notDone := "runs retry "+run.ID, "not executed: "
+		if run.IncidentID() != "" {
+			again, notDone = "incidents retry "+run.IncidentID(), "not investigated: "
+		}
+		run, err := t.dropRun(run, ending{status: status, reason: reason, why: notDone + why + "; `nightcrier " + again + "` queues it again"})
 		if err != nil {
 			return dropped, err
 		}
@@ -117,7 +130,7 @@ func (t *tx) dropAll(list []nightcrier.Run, reason nightcrier.Reason, why string
 
 // ending says why a run that never began has ended.
 type ending struct {
-	// status is that of its incident from now on.
+	// status is that of its incident from now on, if it is about one.
 	status nightcrier.IncidentStatus
 	reason nightcrier.Reason
 	why    string
@@ -125,25 +138,29 @@ type ending struct {
 	cause  string
 }
 
-// dropRun ends a queued run, and its incident with it.
+// dropRun ends a queued run, and its incident with it, if it is about one.
 func (t *tx) dropRun(run nightcrier.Run, end ending) (nightcrier.Run, error) {
 	run.Status, run.Reason, run.EndedAt = nightcrier.Dropped, end.reason, t.now
 	run.CancelRequested, run.Cause = end.cause != "", end.cause
-	n, err := t.execStatement(`UPDATE runs SET status = ?, reason = ?, ended_at = ?, cancel_requested = ?, cause = ? WHERE id = ? AND status = 'queued'`,
-		string(run.Status), string(run.Reason), toMicros(run.EndedAt), boolToInt(run.CancelRequested), run.Cause, run.ID)
+	run.FailureReason, run.FailureClass = end.why, end.class
+	n, err := t.execStatement(`UPDATE runs SET status = ?, reason = ?, failure_reason = ?, failure_class = ?, ended_at = ?, cancel_requested = ?, cause = ? WHERE id = ? AND status = 'queued'`,
+		string(run.Status), string(run.Reason), run.FailureReason, string(run.FailureClass), toMicros(run.EndedAt), boolToInt(run.CancelRequested), run.Cause, run.ID)
 	if err == nil && n != 1 {
 		err = nightcrier.Errorf(nightcrier.Conflict, "run %s is no longer queued", run.ID)
 	}
 	if err != nil {
 		return run, err
 	}
-	inc, err := t.incidentByID(run.IncidentID)
+	t.queueChanged = true
+	t.wake = append(t.wake, run.ID)
+	if run.IncidentID() == "" {
+		return run, nil
+	}
+	inc, err := t.incidentByID(run.IncidentID())
 	if err != nil {
 		return run, err
 	}
 	inc.FailureReason, inc.FailureClass = end.why, end.class
-	t.queueChanged = true
-	t.wake = append(t.wake, run.ID)
 	return run, t.moveIncident(&inc, end.status)
 }
 

@@ -1,12 +1,15 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Progress is what becomes known of a run while it goes on; zero fields change
@@ -17,21 +20,29 @@ type Progress struct {
 	Workspace         string
 	ContextIncomplete string
 	Skills            []nightcrier.SkillRef
+	// WaitsFor is what the run cannot go on without; one of no kind says that it goes on.
+	WaitsFor *nightcrier.Wait
 }
 
 // Finish is how a run ended.
 type Finish struct {
 	RunID string
-	// Status is the incident's final one: resolved, failed or agent_failed.
+	// Outcome is the run's own. For a run about an incident it may be left to what Status
+	// and FailureClass say.
+	Outcome nightcrier.State
+	// Status is the incident's final one, if the run is about one: resolved, failed or
+	// agent_failed.
 	Status nightcrier.IncidentStatus
 	// Result is the agent step's; its exit code, signal and state are the incident's.
 	Result nightcrier.AgentResult
 	// FailureReason and FailureClass are those of Result when empty.
 	FailureReason string
 	FailureClass  nightcrier.FailureClass
-	RootCause     string
-	Artifacts     []nightcrier.Artifact
-	Skills        []nightcrier.SkillRef
+	// CostUSD is what all of the run cost, that of Result when 0.
+	CostUSD   float64
+	RootCause string
+	Artifacts []nightcrier.Artifact
+	Skills    []nightcrier.SkillRef
 	// ContextIncomplete, Executor and Workspace change nothing when empty.
 	ContextIncomplete string
 	Executor          string
@@ -54,12 +65,53 @@ func (s *Store) Run(ctx context.Context, id string) (nightcrier.Run, error) {
 
 // Runs lists the runs of an incident, oldest first.
 func (s *Store) Runs(ctx context.Context, incidentID string) ([]nightcrier.Run, error) {
-	list, err := s.readConn(ctx).listRuns(`incident_id = ? ORDER BY queued_at, id`, incidentID)
+	list, err := s.readConn(ctx).listRuns(`subject_kind = 'incident' AND subject_id = ? ORDER BY queued_at, id`, incidentID)
 	return list, s.wrapError("list runs", err)
 }
 
-// BeginRun moves the incident of an admitted run to investigating and counts the
-// attempt. Called again for the same run it changes nothing.
+// RunFilter selects runs; zero fields select all.
+type RunFilter struct {
+	Pipeline    string
+	SubjectKind nightcrier.SubjectKind
+	SubjectID   string
+	Status      nightcrier.RunStatus
+	Key         string
+	// Since leaves out what was queued before, Until what was queued at that time or later.
+	Since, Until time.Time
+	// Limit and Cursor are as those of an IncidentFilter.
+	Limit  int
+	Cursor string
+}
+
+// ListRuns lists runs, the newest first. The cursor of the next page is "" after the last.
+func (s *Store) ListRuns(ctx context.Context, f RunFilter) ([]nightcrier.Run, string, error) {
+	q := filter{terms: []string{"1 = 1"}}
+	q.addEqual("pipeline", f.Pipeline)
+	q.addEqual("subject_kind", string(f.SubjectKind))
+	q.addEqual("subject_id", f.SubjectID)
+	q.addEqual("status", string(f.Status))
+	q.addEqual("run_key", f.Key)
+	if !f.Since.IsZero() {
+		q.addTerm("queued_at >= ?", toMicros(f.Since))
+	}
+	if !f.Until.IsZero() {
+		q.addTerm("queued_at < ?", toMicros(f.Until))
+	}
+	limit, err := q.addPage("queued_at", f.Limit, f.Cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	list, err := s.readConn(ctx).listRuns(strings.Join(q.terms, " AND ")+` ORDER BY queued_at DESC, id DESC LIMIT ?`, append(q.args, limit+1)...)
+	if err != nil || len(list) <= limit {
+		return list, "", s.wrapError("list runs", err)
+	}
+	last := list[limit-1]
+	return list[:limit], formatCursor(last.QueuedAt, last.ID), nil
+}
+
+// BeginRun begins an admitted run: the incident that it is about, which is returned,
+// becomes investigating, and the attempt is counted. A run about anything else changes
+// nothing, as the same run begun again does.
 func (s *Store) BeginRun(ctx context.Context, runID string) (nightcrier.Incident, error) {
 	var inc nightcrier.Incident
 	err := s.writeTransaction(ctx, "begin a run", func(t *tx) error {
@@ -70,7 +122,10 @@ func (s *Store) BeginRun(ctx context.Context, runID string) (nightcrier.Incident
 		if run.Status != nightcrier.Admitted {
 			return nightcrier.Errorf(nightcrier.Conflict, "run %s is %s, not admitted", run.ID, run.Status)
 		}
-		inc, err = t.incidentByID(run.IncidentID)
+		if run.IncidentID() == "" {
+			return nil
+		}
+		inc, err = t.incidentByID(run.IncidentID())
 		if err != nil || inc.Status == nightcrier.Investigating {
 			return err
 		}
@@ -83,8 +138,9 @@ func (s *Store) BeginRun(ctx context.Context, runID string) (nightcrier.Incident
 	return inc, err
 }
 
-// NoteProgress records what became known of an admitted run, and returns its
-// incident. After the run's end it changes nothing.
+// NoteProgress records what became known of an admitted run, and returns the incident
+// that it is about; of a run about anything else only the executor is kept. After the
+// run's end it changes nothing.
 func (s *Store) NoteProgress(ctx context.Context, runID string, p Progress) (nightcrier.Incident, error) {
 	var inc nightcrier.Incident
 	err := s.writeTransaction(ctx, "note the progress of a run", func(t *tx) error {
@@ -92,7 +148,10 @@ func (s *Store) NoteProgress(ctx context.Context, runID string, p Progress) (nig
 		if err != nil {
 			return err
 		}
-		inc, err = t.incidentByID(run.IncidentID)
+		if err := t.noteOwnProgress(run, p); err != nil || run.IncidentID() == "" {
+			return err
+		}
+		inc, err = t.incidentByID(run.IncidentID())
 		if err != nil || run.Status != nightcrier.Admitted || inc.RunID != runID {
 			return err
 		}
@@ -103,15 +162,31 @@ func (s *Store) NoteProgress(ctx context.Context, runID string, p Progress) (nig
 		if p.Skills != nil {
 			inc.Skills = p.Skills
 		}
-		t.wake = append(t.wake, run.ID)
 		return t.saveIncident(&inc, inc.Status)
 	})
 	return inc, err
 }
 
-// FinishRun ends an admitted run: the incident gets its final status and report,
-// and the lease is released. Call it only when the agent is verified gone. For a
-// run that has ended it changes nothing.
+// noteOwnProgress records what of it is kept with the run.
+func (t *tx) noteOwnProgress(run nightcrier.Run, p Progress) error {
+	t.wake = append(t.wake, run.ID)
+	if p.WaitsFor != nil {
+		_, err := t.execStatement(`UPDATE runs SET waits_for = ?, waits_text = ? WHERE id = ? AND status = 'admitted'`,
+			string(p.WaitsFor.For), text.CutLine(p.WaitsFor.Text, maxRunName), run.ID)
+		if err != nil {
+			return err
+		}
+	}
+	if p.Executor == "" || run.IncidentID() != "" {
+		return nil
+	}
+	_, err := t.execStatement(`UPDATE runs SET executor = ? WHERE id = ? AND status = 'admitted'`, p.Executor, run.ID)
+	return err
+}
+
+// FinishRun ends an admitted run: it gets its outcome, the incident that it is about its
+// final status and report, and the lease is released. Call it only when the agent is
+// verified gone. For a run that has ended it changes nothing.
 func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 	return s.writeTransaction(ctx, "finish a run", func(t *tx) error {
 		run, err := t.runByID(f.RunID)
@@ -121,28 +196,62 @@ func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 		if run.Status != nightcrier.Admitted {
 			return nightcrier.Errorf(nightcrier.Conflict, "run %s is %s, not admitted", run.ID, run.Status)
 		}
-		inc, err := t.incidentByID(run.IncidentID)
-		if err != nil {
-			return err
+		if run.IncidentID() != "" {
+			if err := t.finishIncident(run, &f); err != nil {
+				return err
+			}
 		}
-		f.fillIncident(&inc)
-		if f.Status.Open() {
-			return nightcrier.Errorf(nightcrier.Invalid, "run %s cannot end with its incident %q", run.ID, f.Status)
-		}
-		if err := t.relateIncident(&inc, diagnosisHash(f.Conclusion)); err != nil {
-			return err
-		}
-		if err := t.moveIncident(&inc, f.Status); err != nil {
-			return err
-		}
-		if _, err := t.execStatement(`UPDATE incidents SET report = ?, diagnosis = ? WHERE id = ?`, f.Report, diagnosisHash(f.Diagnosis), inc.ID); err != nil {
-			return err
+		f.fillOutcome()
+		if !f.Outcome.Terminal() {
+			return nightcrier.Errorf(nightcrier.Invalid, "run %s cannot end with the outcome %q", run.ID, f.Outcome)
 		}
 		t.queueChanged = true
 		t.wake = append(t.wake, run.ID)
-		_, err = t.execStatement(`UPDATE runs SET status = 'finished', ended_at = ? WHERE id = ? AND status = 'admitted'`, toMicros(t.now), run.ID)
+		_, err = t.execStatement(`UPDATE runs SET status = 'finished', waits_for = '', waits_text = '', ended_at = ?, outcome = ?, failure_class = ?, failure_reason = ?, cost_usd = ?
+			WHERE id = ? AND status = 'admitted'`, toMicros(t.now), string(f.Outcome), string(f.FailureClass), f.FailureReason, f.CostUSD, run.ID)
 		return err
 	})
+}
+
+// finishIncident closes the incident that a run is about.
+func (t *tx) finishIncident(run nightcrier.Run, f *Finish) error {
+	inc, err := t.incidentByID(run.IncidentID())
+	if err != nil {
+		return err
+	}
+	f.fillIncident(&inc)
+	if f.Status.Open() {
+		return nightcrier.Errorf(nightcrier.Invalid, "run %s cannot end with its incident %q", run.ID, f.Status)
+	}
+	if err := t.relateIncident(&inc, diagnosisHash(f.Conclusion)); err != nil {
+		return err
+	}
+	if err := t.moveIncident(&inc, f.Status); err != nil {
+		return err
+	}
+	_, err = t.execStatement(`UPDATE incidents SET report = ?, diagnosis = ? WHERE id = ?`, f.Report, diagnosisHash(f.Diagnosis), inc.ID)
+	return err
+}
+
+// fillOutcome fills in what is not said of how the run itself ended.
+func (f *Finish) fillOutcome() {
+	f.FailureReason = cmp.Or(f.FailureReason, f.Result.FailureReason)
+	f.FailureClass = cmp.Or(f.FailureClass, f.Result.FailureClass)
+	f.CostUSD = cmp.Or(f.CostUSD, f.Result.Usage.CostUSD)
+	switch {
+	case f.Outcome != "" || f.Status == "":
+	case f.Status == nightcrier.Resolved:
+		f.Outcome = nightcrier.StateSuccess
+	case f.FailureClass == nightcrier.FailTimeout:
+		f.Outcome = nightcrier.StateTimeout
+	case f.FailureClass == nightcrier.FailCancelled:
+		f.Outcome = nightcrier.StateCancelled
+	default:
+		f.Outcome = nightcrier.StateFailed
+	}
+	if f.Outcome == nightcrier.StateSuccess {
+		f.FailureReason, f.FailureClass = "", ""
+	}
 }
 
 // Preview returns the incident as it will be once the run has ended at a time.
@@ -171,13 +280,8 @@ func (f *Finish) fillIncident(inc *nightcrier.Incident) {
 	setNonEmpty(&inc.Workspace, f.Workspace)
 }
 
-// RequestCancel asks the incident's run to stop. A queued one is dropped at
-// once; an admitted one is flagged, and ends when its agent is gone. Asking
-// again changes nothing; with no open run it is a Conflict.
+// RequestCancel asks the incident's run to stop, as RequestCancelRun does.
 func (s *Store) RequestCancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error) {
-	if cause == "" {
-		cause = "cancelled"
-	}
 	var run nightcrier.Run
 	err := s.writeTransaction(ctx, "cancel an incident", func(t *tx) error {
 		inc, err := t.incidentByID(incidentID)
@@ -187,20 +291,45 @@ func (s *Store) RequestCancel(ctx context.Context, incidentID, cause string) (ni
 		if run, err = t.runByID(inc.RunID); err != nil {
 			return err
 		}
-		switch {
-		case run.Status == nightcrier.Queued:
-			run, err = t.dropRun(run, ending{status: nightcrier.Failed, reason: nightcrier.Cancelled, why: "cancelled: " + cause, class: nightcrier.FailCancelled, cause: cause})
-			return err
-		case run.Status != nightcrier.Admitted:
+		if !run.Status.Open() {
 			return nightcrier.Errorf(nightcrier.Conflict, "incident %s is %s; there is nothing to cancel", inc.ID, inc.Status)
-		case run.CancelRequested:
-			return nil
 		}
-		run.CancelRequested, run.Cause = true, cause
-		t.wake = append(t.wake, run.ID)
-		_, err = t.execStatement(`UPDATE runs SET cancel_requested = 1, cause = ? WHERE id = ? AND status = 'admitted'`, cause, run.ID)
+		run, err = t.cancelRun(run, nightcrier.Cancelled, cause)
 		return err
 	})
+	return run, err
+}
+
+// RequestCancelRun asks a run to stop. A queued one is dropped at once; an admitted one
+// is flagged, and ends when its agent is gone. Asking again changes nothing; a run that
+// has ended is a Conflict.
+func (s *Store) RequestCancelRun(ctx context.Context, runID, cause string) (nightcrier.Run, error) {
+	var run nightcrier.Run
+	err := s.writeTransaction(ctx, "cancel a run", func(t *tx) (err error) {
+		if run, err = t.runByID(runID); err != nil {
+			return err
+		}
+		if !run.Status.Open() {
+			return nightcrier.Errorf(nightcrier.Conflict, "run %s is %s; there is nothing to cancel", run.ID, run.Status)
+		}
+		run, err = t.cancelRun(run, nightcrier.Cancelled, cause)
+		return err
+	})
+	return run, err
+}
+
+// cancelRun asks an open run to stop.
+func (t *tx) cancelRun(run nightcrier.Run, reason nightcrier.Reason, cause string) (nightcrier.Run, error) {
+	cause = cmp.Or(cause, "cancelled")
+	if run.Status == nightcrier.Queued {
+		return t.dropRun(run, ending{status: nightcrier.Failed, reason: reason, why: "cancelled: " + cause, class: nightcrier.FailCancelled, cause: cause})
+	}
+	if run.CancelRequested {
+		return run, nil
+	}
+	run.CancelRequested, run.Cause = true, cause
+	t.wake = append(t.wake, run.ID)
+	_, err := t.execStatement(`UPDATE runs SET cancel_requested = 1, cause = ? WHERE id = ? AND status = 'admitted'`, cause, run.ID)
 	return run, err
 }
 
@@ -219,26 +348,33 @@ func (s *Store) Retry(ctx context.Context, incidentID, executor string) (nightcr
 		if err != nil {
 			return err
 		}
-		if inc.Status.Open() {
-			return nightcrier.Errorf(nightcrier.Conflict, "incident %s is %s; cancel it first, or wait for its end", inc.ID, inc.Status)
-		}
-		if err := t.noneOpen(inc.Fingerprint); err != nil {
-			return err
-		}
 		old, err := t.runByID(inc.RunID)
 		if err != nil {
 			return err
 		}
 		setNonEmpty(&old.Executor, executor)
-		run = newRun(&inc, old.Pipeline, old.Executor, t.now)
-		forgetOutcome(&inc, old.Executor)
-		if err := t.moveIncident(&inc, nightcrier.Pending); err != nil {
-			return err
-		}
-		t.queueChanged = true
-		return t.addRun(run, "")
+		run, err = t.retryIncident(&inc, old)
+		return err
 	})
 	return run, err
+}
+
+// retryIncident queues a new run of a closed incident, after the example of an old one.
+func (t *tx) retryIncident(inc *nightcrier.Incident, old nightcrier.Run) (nightcrier.Run, error) {
+	if inc.Status.Open() {
+		return old, nightcrier.Errorf(nightcrier.Conflict, "incident %s is %s; cancel it first, or wait for its end", inc.ID, inc.Status)
+	}
+	if err := t.noneOpen(inc.Fingerprint); err != nil {
+		return old, err
+	}
+	run := newRun(inc, old.Pipeline, old.Executor, t.now)
+	run.RetryOf = old.ID
+	forgetOutcome(inc, old.Executor)
+	if err := t.moveIncident(inc, nightcrier.Pending); err != nil {
+		return old, err
+	}
+	t.queueChanged = true
+	return run, t.addRun(run, "", nil)
 }
 
 // forgetOutcome forgets how the incident's last run ended.
@@ -267,17 +403,23 @@ func setNonEmpty[T ~string](to *T, v T) {
 	}
 }
 
-const runColumns = `id, incident_id, pipeline, run_key, executor, severity, status, reason,
-	queued_at, admitted_at, ended_at, cancel_requested, cause`
+const runColumns = `id, subject_kind, subject_id, subject_title, pipeline, run_key, executor, severity, status, reason,
+	outcome, failure_class, failure_reason, cost_usd, queued_at, admitted_at, ended_at, deadline,
+	retry_of, from_step, triggered_by, cancel_requested, cause, waits_for, waits_text`
 
 func scanRun(row interface{ Scan(...any) error }) (nightcrier.Run, error) {
 	var r nightcrier.Run
-	var queued, admitted, ended int64
+	var queued, admitted, ended, deadline int64
 	var cancel int
-	err := row.Scan(&r.ID, &r.IncidentID, &r.Pipeline, &r.Key, &r.Executor, &r.Severity, &r.Status, &r.Reason,
-		&queued, &admitted, &ended, &cancel, &r.Cause)
-	r.QueuedAt, r.AdmittedAt, r.EndedAt = fromMicros(queued), fromMicros(admitted), fromMicros(ended)
+	var wait nightcrier.Wait
+	err := row.Scan(&r.ID, &r.Subject.Kind, &r.Subject.ID, &r.Subject.Title, &r.Pipeline, &r.Key, &r.Executor, &r.Severity, &r.Status, &r.Reason,
+		&r.Outcome, &r.FailureClass, &r.FailureReason, &r.CostUSD, &queued, &admitted, &ended, &deadline,
+		&r.RetryOf, &r.FromStep, &r.TriggeredBy, &cancel, &r.Cause, &wait.For, &wait.Text)
+	r.QueuedAt, r.AdmittedAt, r.EndedAt, r.Deadline = fromMicros(queued), fromMicros(admitted), fromMicros(ended), fromMicros(deadline)
 	r.CancelRequested = cancel != 0
+	if wait.For != "" {
+		r.WaitsFor = &wait
+	}
 	return r, err
 }
 
@@ -297,11 +439,13 @@ func (c conn) listRuns(where string, args ...any) ([]nightcrier.Run, error) {
 }
 
 // addRun stores a queued run; stormID is "" for one that no storm may drop.
-func (t *tx) addRun(r nightcrier.Run, stormID string) error {
+func (t *tx) addRun(r nightcrier.Run, stormID string, input []byte) error {
 	if r.Status != nightcrier.Queued {
 		return errors.New("a new run is queued")
 	}
-	_, err := t.execStatement(`INSERT INTO runs (`+runColumns+`, storm_id) VALUES (?, ?, ?, ?, ?, ?, ?, '', ?, 0, 0, 0, '', ?)`,
-		r.ID, r.IncidentID, r.Pipeline, r.Key, r.Executor, int(r.Severity), string(r.Status), toMicros(r.QueuedAt), stormID)
+	_, err := t.execStatement(`INSERT INTO runs (`+runColumns+`, storm_id, input)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', '', '', '', '', 0, ?, 0, 0, ?, ?, ?, ?, 0, '', '', '', ?, ?)`,
+		r.ID, string(r.Subject.Kind), r.Subject.ID, r.Subject.Title, r.Pipeline, r.Key, r.Executor, int(r.Severity),
+		toMicros(r.QueuedAt), toMicros(r.Deadline), r.RetryOf, r.FromStep, r.TriggeredBy, stormID, input)
 	return err
 }

@@ -337,12 +337,12 @@ type Counts struct {
 	Queued         int       `json:"queued"`
 	OldestQueuedAt time.Time `json:"oldestQueuedAt,omitzero"`
 	Leases         int       `json:"leases"`
-	// LeasesByKey counts the leases of each cluster that has any.
-	LeasesByKey   map[string]int             `json:"leasesByKey"`
-	Events        map[nightcrier.Outcome]int `json:"events"`
-	Suppressed    map[nightcrier.Reason]int  `json:"suppressed"`
-	Dropped       map[nightcrier.Reason]int  `json:"dropped"`
-	Notifications map[NotificationState]int  `json:"notifications"`
+	// LeasesByCluster counts those of runs about incidents, for each cluster that has any.
+	LeasesByCluster map[string]int             `json:"leasesByCluster"`
+	Events          map[nightcrier.Outcome]int `json:"events"`
+	Suppressed      map[nightcrier.Reason]int  `json:"suppressed"`
+	Dropped         map[nightcrier.Reason]int  `json:"dropped"`
+	Notifications   map[NotificationState]int  `json:"notifications"`
 }
 
 // Counts counts what is stored.
@@ -353,14 +353,12 @@ func (s *Store) Counts(ctx context.Context) (Counts, error) {
 	err := c.queryRow(`SELECT COUNT(*), MIN(queued_at) FROM runs WHERE status = 'queued'`).Scan(&n.Queued, &oldest)
 	n.OldestQueuedAt = fromMicros(oldest.Int64)
 	n.Incidents = countByName[nightcrier.IncidentStatus](c, &err, `SELECT status, COUNT(*) FROM incidents GROUP BY status`)
-	n.LeasesByKey = countByName[string](c, &err, `SELECT run_key, COUNT(*) FROM runs WHERE status = 'admitted' GROUP BY run_key`)
+	err = errors.Join(err, c.queryRow(`SELECT COUNT(*) FROM runs WHERE status = 'admitted'`).Scan(&n.Leases))
+	n.LeasesByCluster = countByName[string](c, &err, `SELECT run_key, COUNT(*) FROM runs WHERE status = 'admitted' AND subject_kind = 'incident' GROUP BY run_key`)
 	n.Events = countByName[nightcrier.Outcome](c, &err, `SELECT outcome, COUNT(*) FROM events GROUP BY outcome`)
 	n.Suppressed = countByName[nightcrier.Reason](c, &err, `SELECT reason, COUNT(*) FROM events WHERE outcome = 'suppressed' GROUP BY reason`)
 	n.Dropped = countByName[nightcrier.Reason](c, &err, `SELECT reason, COUNT(*) FROM runs WHERE status = 'dropped' GROUP BY reason`)
 	n.Notifications = countByName[NotificationState](c, &err, `SELECT state, COUNT(*) FROM notifications GROUP BY state`)
-	for _, leases := range n.LeasesByKey {
-		n.Leases += leases
-	}
 	return n, s.wrapError("count what is stored", err)
 }
 

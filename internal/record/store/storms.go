@@ -189,7 +189,7 @@ func (t *tx) drawIn(list []nightcrier.Incident, stormID string) error {
 		}
 		for _, statement := range []string{
 			`UPDATE incidents SET storm_id = ? WHERE id = ?`,
-			`UPDATE runs SET storm_id = ? WHERE incident_id = ?`,
+			`UPDATE runs SET storm_id = ? WHERE subject_kind = 'incident' AND subject_id = ?`,
 		} {
 			if _, err := t.execStatement(statement, stormID, list[i].ID); err != nil {
 				return err
@@ -219,7 +219,7 @@ func (t *tx) limitStorm(st stormOf, investigate int) ([]nightcrier.Run, error) {
 	if err != nil || len(waiting) <= keep {
 		return nil, err
 	}
-	why := fmt.Sprintf("not investigated: it came in a storm of faults on cluster %s (storm %s), of which only the %d most severe are",
+	why := fmt.Sprintf("it came in a storm of faults on cluster %s (storm %s), of which only the %d most severe are",
 		st.Cluster, st.ID, investigate)
 	return t.dropAll(waiting[keep:], nightcrier.StormListed, why)
 }

@@ -1,5 +1,5 @@
 // Package admit decides which queued run goes next, and when: the most severe,
-// then oldest, whose cluster has no run going, within the limits, and not on an
+// then oldest, whose key (for an incident its cluster) has no run going, within the limits, and not on an
 // executor whose circuit breaker is open. The choice itself is one statement of
 // the store; this package is the loop around it.
 package admit
@@ -33,9 +33,9 @@ type Queue interface {
 type Config struct {
 	Queue   Queue
 	Breaker *Breaker
-	// Total is how many runs may go on at once, PerKey how many on one cluster.
+	// Total is how many runs may go on at once, PerKey how many investigations on one cluster.
 	Total, PerKey int
-	// Expiry is how long a run may wait; 0 means for ever.
+	// Expiry is how long a run may wait; 0 means until its own deadline.
 	Expiry time.Duration
 	// Start hands a run that holds a lease to the engine. It is idempotent by the
 	// run's id and returns before the run is done; after an error it is called
@@ -116,7 +116,7 @@ func (a *Admitter) admitRound(ctx context.Context) time.Duration {
 		a.logWarning(ctx, "expired runs stay in the queue", err)
 	}
 	for ctx.Err() == nil {
-		run, err := a.cfg.Queue.AdmitNext(ctx, a.currentLimits())
+		run, err := a.cfg.Queue.AdmitNext(ctx, a.Limits())
 		if err != nil {
 			a.logWarning(ctx, "no run can be admitted", err)
 			return retryAfter
@@ -132,7 +132,8 @@ func (a *Admitter) admitRound(ctx context.Context) time.Duration {
 	return checkEvery
 }
 
-func (a *Admitter) currentLimits() store.Limits {
+// Limits are those that runs are admitted by now.
+func (a *Admitter) Limits() store.Limits {
 	l := store.Limits{Total: a.cfg.Total, PerKey: a.cfg.PerKey}
 	if a.cfg.Breaker != nil {
 		l.Closed = a.cfg.Breaker.Held()
@@ -145,7 +146,7 @@ func (a *Admitter) handleAdmitted(ctx context.Context, run nightcrier.Run) {
 		a.cfg.Breaker.Admitted(run.Executor)
 	}
 	a.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "run admitted", slog.String("event", "run_admitted"),
-		slog.String("incident_id", run.IncidentID), slog.String("cluster", run.Key), slog.String("run", run.ID),
+		slog.String("incident_id", run.IncidentID()), slog.String("cluster", run.Key), slog.String("run", run.ID), slog.String("pipeline", run.Pipeline),
 		slog.String("executor", run.Executor), slog.Duration("waited", run.AdmittedAt.Sub(run.QueuedAt)))
 	a.owed = append(a.owed, run)
 	a.handOver(ctx)
@@ -164,9 +165,6 @@ func (a *Admitter) handOver(ctx context.Context) {
 }
 
 func (a *Admitter) expireQueued(ctx context.Context) error {
-	if a.cfg.Expiry <= 0 {
-		return nil
-	}
 	dropped, err := a.cfg.Queue.ExpireQueued(ctx, a.cfg.Expiry)
 	if err == nil && len(dropped) > 0 && a.cfg.Expired != nil {
 		a.cfg.Expired(ctx, dropped)

@@ -48,7 +48,7 @@ var doorNames = map[string][]string{
 	"k8s.io/client-go/rest":                      {"*ClientFor*", "TransportFor", "HTTPWrappersForConfig", "InClusterConfig", "TLSConfigFor"},
 	"k8s.io/client-go/tools/*":                   {"New*", "Load*", "BuildConfig*", "RESTConfig*"},
 	"k8s.io/client-go/transport":                 {"New*", "TLSConfigFor"},
-	modulePath + "/internal/strictyaml":          {"*"},
+	modulePath + "/internal/text/strictyaml":     {"ReadNode", "Unmarshal"},
 }
 
 // doorMethods are methods by which something new is served, whatever they are called on.

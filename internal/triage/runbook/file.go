@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/strictyaml"
 	"nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/text/strictyaml"
 )
 
 // Bounds of a directory of runbooks.

@@ -3,12 +3,10 @@ package compose
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,7 +40,9 @@ type assembler struct {
 	graph    scene.Graph
 	// hit are the objects that the trouble touches: see trouble.
 	hit []nightcrier.Object
-	r   nightcrier.Report
+	// doubts are why a report without findings is no all-clear.
+	doubts []doubt
+	r      nightcrier.Report
 }
 
 // AssembleReport makes the report of what was found and of what could not be read.
@@ -68,13 +68,14 @@ func AssembleReport(in Case, f *scene.Facts, found Composition, missed []nightcr
 	a.addConsequences(found)
 	a.hit = a.trouble(found)
 	a.rateSeverity()
+	a.noteUnknowns()
 	a.r.CheckedShare = checkedShare(a.r.Facts)
 	return a.r
 }
 
 // cleanText makes text from outside fit for the report.
 func (a *assembler) cleanText(s string, n int) string {
-	return text.CutLine(text.MaskClean(s, a.in.Mask, text.FoldLine), n)
+	return text.CutMiddle(text.MaskClean(s, a.in.Mask, text.FoldLine), n)
 }
 
 // cleanObject returns an object whose name is as unclean as any other text.
@@ -82,134 +83,6 @@ func (a *assembler) cleanObject(o nightcrier.Object) nightcrier.Object {
 	return nightcrier.Object{
 		Kind: a.cleanText(o.Kind, scene.MaxQuote), Namespace: a.cleanText(o.Namespace, scene.MaxQuote), Name: a.cleanText(o.Name, scene.MaxQuote),
 	}
-}
-
-// decideVerdict decides what the findings come to and names the root cause.
-func (a *assembler) decideVerdict() {
-	switch {
-	case a.f.Hearsay && goneForGood(a.f), len(a.findings) == 0 && a.isTargetWell():
-		a.findings = nil // what the event said of something that is gone
-		a.r.Verdict = nightcrier.VerdictRecovered
-		if !a.hasTraces() {
-			a.r.Verdict = nightcrier.VerdictHealthy
-		}
-	case len(a.findings) == 0, a.findings[0].Confidence == nightcrier.Low, a.f.Doubt != "": // no more than a guess
-		a.r.Verdict = nightcrier.VerdictUndetermined
-	default:
-		top := a.findings[0]
-		a.r.Verdict = nightcrier.VerdictFault
-		a.r.RootCause = &nightcrier.RootCause{
-			Cause: top.Cause, Object: a.cleanObject(top.Object), Summary: a.cleanText(top.Summary, scene.MaxText), Confidence: a.confidenceOf(top),
-		}
-	}
-}
-
-// confidenceOf is a finding's own, one step lower when nobody but the event's
-// sender says so.
-func (a *assembler) confidenceOf(n scene.Finding) nightcrier.Confidence {
-	switch {
-	case !a.f.Hearsay:
-		return n.Confidence
-	case n.Confidence == nightcrier.High:
-		return nightcrier.Medium
-	}
-	return nightcrier.Low
-}
-
-// isTargetWell reports whether what the incident is about needs no mending now.
-func (a *assembler) isTargetWell() bool {
-	f := a.f
-	switch {
-	case f.Hearsay:
-		return false
-	case f.IsWholeTarget():
-		return f.TargetGone || f.OwnerRead && workloadsRead(f) && len(f.Others) > 0 && !slices.ContainsFunc(f.Others, func(o *scene.Facts) bool { return !o.IsWell() })
-	case f.Owner.Kind == "CronJob":
-		return workloadsRead(f) && f.IsWell()
-	case f.Owner.Kind == "Service", f.Owner.Kind == "Ingress":
-		return a.behindIsWell()
-	case f.Owner.Kind == "HorizontalPodAutoscaler":
-		return f.ScalerIsWell() && a.behindIsWell()
-	case f.Owner.Kind == "PersistentVolumeClaim":
-		return claimIsWell(f)
-	case f.Job != nil:
-		return scene.FindJobCondition(f.Job.Object, batchv1.JobComplete) != nil || f.JobWorks()
-	case f.Target.Kind == "Node":
-		return len(f.Nodes) > 0 || f.TargetGone
-	case len(f.Pods) == 0 && f.Owner == f.Target:
-		return f.TargetGone
-	}
-	return f.IsWell() && f.IsOwnerKnown()
-}
-
-// behindIsWell reports whether the target was read, no rule found it wrong, and the
-// workloads that it leads to are well, of which there is one at least.
-func (a *assembler) behindIsWell() bool {
-	behind := a.graph.ReachFrom(a.f.Mend(), scene.ByMake)
-	found := false
-	for _, o := range a.f.Others {
-		if _, leads := behind[o.Mend()]; leads {
-			if found = true; !o.IsWell() {
-				return false
-			}
-		}
-	}
-	return found && a.f.OwnerRead && a.f.Scene.Complete("Pod", a.f.Owner.Namespace) && workloadsRead(a.f)
-}
-
-// workloadKinds are what makes Pods.
-var workloadKinds = []string{"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"}
-
-// workloadsRead reports whether no workload can be missing among those that were read where
-// the target is. Of very many Pods the first are enough: their workloads count them.
-func workloadsRead(f *scene.Facts) bool {
-	ns := f.Target.Namespace
-	if f.Target.Kind == scene.NamespaceKind {
-		ns = f.Target.Name
-	}
-	return f.Scene.Listed("Pod", ns) && !slices.ContainsFunc(workloadKinds, func(kind string) bool { return !f.Scene.Complete(kind, ns) })
-}
-
-// goneForGood reports whether the target is gone, and its fault with it. A Pod is replaced
-// under another name: no workload that may have made it may be in trouble.
-func goneForGood(f *scene.Facts) bool {
-	if !f.TargetGone || f.Target.Kind != "Pod" || f.HomeGone {
-		return f.TargetGone
-	}
-	return workloadsRead(f) && !slices.ContainsFunc(f.Scene.AllWorkloads(), func(o *scene.Facts) bool {
-		return o.Owner.Namespace == f.Target.Namespace && strings.HasPrefix(f.Target.Name, o.Owner.Name+"-") && !o.IsWell()
-	})
-}
-
-// claimIsWell reports whether the claim has its volume, or gets one when the first
-// Pod that uses it is placed.
-func claimIsWell(f *scene.Facts) bool {
-	claim := scene.FindObject(f.Scene.Claims, f.Owner.Namespace, f.Owner.Name)
-	switch {
-	case claim == nil:
-		return false
-	case claim.Object.Status.Phase == corev1.ClaimBound:
-		return true
-	}
-	return claim.Object.Status.Phase == corev1.ClaimPending && slices.ContainsFunc(f.Events, func(e scene.Read[corev1.Event]) bool {
-		return e.Object.Reason == "WaitForFirstConsumer" && f.IsFresh(e)
-	})
-}
-
-// hasTraces reports whether anything tells of an earlier fault.
-func (a *assembler) hasTraces() bool {
-	claimed := a.in.Event.FaultType
-	if claimed != "" && claimed != nightcrier.Asked && (claimed != nightcrier.FaultProbe || !a.f.ReadySinceStart()) || a.f.TargetGone {
-		return true
-	}
-	for _, f := range append([]*scene.Facts{a.f}, a.f.Others...) {
-		for c := range f.AllContainers() {
-			if c.Status.RestartCount > 0 && (f == a.f || a.f.IsWholeTarget()) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // listHypotheses lists the best findings with their facts, and where there are none
@@ -234,73 +107,6 @@ func (a *assembler) listHypotheses() {
 	if len(a.findings) == 0 {
 		a.r.Hypotheses = append(a.r.Hypotheses, a.nothingFound())
 	}
-}
-
-// nothingFound is the hypothesis of a report whose rules found no cause.
-func (a *assembler) nothingFound() nightcrier.Hypothesis {
-	h := nightcrier.Hypothesis{
-		ID: "H1", Object: a.cleanObject(a.f.Mend()), Confidence: nightcrier.Low, For: []string{}, Against: []string{},
-		Statement: "The cause is none that the rules know, or the cluster does not tell it.",
-		Falsification: scene.DescribeTest(a.f.Target).
-			DecidesBetween("its state and events name no cause", "they name one"),
-	}
-	if starts := a.onlyComesUp(); starts != "" {
-		h.Statement = a.cleanText("Nothing is known to be wrong; "+starts+" is coming up, and was not judged.", scene.MaxText)
-		h.Falsification = scene.DescribeTest(a.f.Target).DecidesBetween("it is ready and stays so", "something keeps it from getting ready")
-	}
-	gone := whatIsGone(a.f)
-	switch {
-	case a.f.Doubt != "":
-		h.Statement = a.cleanText(a.f.Target.String()+" is gone, or was never in the cluster that was asked.", scene.MaxText)
-	case isBare(a.f):
-		h.Statement = a.cleanText("There is no workload in "+a.f.Target.String()+": nothing was found wrong, and nothing well.", scene.MaxText)
-	case a.r.Verdict == nightcrier.VerdictUndetermined:
-	case gone != "":
-		h.Confidence = nightcrier.Medium
-		h.Statement = a.cleanText(gone+" is gone, and with it what was wrong there.", scene.MaxText)
-	default:
-		h.Confidence = nightcrier.Medium
-		h.Statement = a.cleanText(fmt.Sprintf("%s is well now; whatever was wrong has passed.%s", a.f.Mend(), a.describeNoise()), scene.MaxText)
-		h.Falsification = scene.DescribeTest(a.f.Target).DecidesBetween("it is ready and does not restart", "it is not ready, or has restarted since")
-	}
-	return h
-}
-
-// onlyComesUp names what keeps the diagnosis from calling all well, where that is
-// nothing but that it has only begun; "" where it is something else.
-func (a *assembler) onlyComesUp() string {
-	if a.r.Verdict != nightcrier.VerdictUndetermined || a.f.Hearsay || len(a.findings) > 0 {
-		return ""
-	}
-	everything := a.f.Others
-	if !a.f.IsWholeTarget() {
-		everything = []*scene.Facts{a.f}
-	}
-	var starts []nightcrier.Object
-	for _, f := range everything {
-		switch f.JudgeStanding() {
-		case scene.StandsComingUp:
-			starts = append(starts, f.Mend())
-		case scene.StandsWell:
-		default:
-			return ""
-		}
-	}
-	return scene.NameSome(starts)
-}
-
-// describeNoise says of warnings about what is well that they are no more than that.
-func (a *assembler) describeNoise() string {
-	told := map[string]bool{}
-	for _, e := range a.f.Events {
-		if e.Object.Type == corev1.EventTypeWarning && a.f.IsFresh(e) {
-			told[e.Object.Reason] = true
-		}
-	}
-	if len(told) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" Recent warnings (%s) name nothing that is wrong now.", strings.Join(slices.Sorted(maps.Keys(told)), ", "))
 }
 
 // checkOfRules says how far an observation of a rule is checked: its predicate was
@@ -377,6 +183,9 @@ func (a *assembler) addActions() {
 			Priority: 1, Action: "Look again in some minutes: " + a.cleanText(a.onlyComesUp(), scene.MaxText) + " has only begun to start",
 			Outcome: "tells a start from one that hangs", Risk: "none: read only",
 		})
+		return
+	case len(a.doubts) > 0:
+		a.stepsOfDoubts()
 		return
 	case len(a.findings) == 0:
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{

@@ -88,27 +88,70 @@ CREATE TABLE notes (
 );
 CREATE INDEX notes_incident ON notes (incident_id, at, id);
 
+-- input is what the pipeline was called with, NULL for a run about an incident: that is
+-- its input. run_key is what may not run twice at once.
 CREATE TABLE runs (
     id               TEXT PRIMARY KEY,
-    incident_id      TEXT NOT NULL REFERENCES incidents (id),
+    subject_kind     TEXT NOT NULL,
+    subject_id       TEXT NOT NULL,
+    subject_title    TEXT NOT NULL,
     pipeline         TEXT NOT NULL,
     run_key          TEXT NOT NULL,
     executor         TEXT NOT NULL,
     severity         INTEGER NOT NULL,
     status           TEXT NOT NULL,
     reason           TEXT NOT NULL,
+    outcome          TEXT NOT NULL DEFAULT '',
+    failure_class    TEXT NOT NULL DEFAULT '',
+    failure_reason   TEXT NOT NULL DEFAULT '',
+    cost_usd         DOUBLE PRECISION NOT NULL DEFAULT 0,
     storm_id         TEXT NOT NULL,
     queued_at        BIGINT NOT NULL,
     admitted_at      BIGINT NOT NULL,
     ended_at         BIGINT NOT NULL,
+    deadline         BIGINT NOT NULL,
+    retry_of         TEXT NOT NULL,
+    from_step        TEXT NOT NULL,
+    triggered_by     TEXT NOT NULL,
     cancel_requested INTEGER NOT NULL,
-    cause            TEXT NOT NULL
+    cause            TEXT NOT NULL,
+    waits_for        TEXT NOT NULL DEFAULT '',
+    waits_text       TEXT NOT NULL DEFAULT '',
+    input            BYTEA
 );
-CREATE UNIQUE INDEX runs_open ON runs (incident_id) WHERE status IN ('queued', 'admitted');
-CREATE INDEX runs_incident ON runs (incident_id, queued_at, id);
+CREATE UNIQUE INDEX runs_open ON runs (subject_id) WHERE subject_kind = 'incident' AND status IN ('queued', 'admitted');
+CREATE INDEX runs_subject ON runs (subject_kind, subject_id, queued_at, id);
+CREATE INDEX runs_listed ON runs (queued_at, id);
 CREATE INDEX runs_queue ON runs (severity DESC, queued_at, id) WHERE status = 'queued';
 CREATE INDEX runs_leases ON runs (run_key) WHERE status = 'admitted';
 CREATE INDEX runs_storm ON runs (storm_id) WHERE storm_id <> '';
+
+-- The attempts of a run's steps; position counts the steps in the order they came up.
+CREATE TABLE steps (
+    run_id   TEXT NOT NULL,
+    step     TEXT NOT NULL,
+    attempt  INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    doc      TEXT NOT NULL,
+    PRIMARY KEY (run_id, step, attempt)
+);
+
+-- How far the ticks of a pipeline's triggers were considered, and what became of each; run_id
+-- is '' for one that was missed.
+CREATE TABLE schedules (
+    pipeline     TEXT NOT NULL,
+    trigger_name TEXT NOT NULL,
+    last_tick    BIGINT NOT NULL,
+    missed       BIGINT NOT NULL,
+    PRIMARY KEY (pipeline, trigger_name)
+);
+CREATE TABLE schedule_ticks (
+    pipeline     TEXT NOT NULL,
+    trigger_name TEXT NOT NULL,
+    at           BIGINT NOT NULL,
+    run_id       TEXT NOT NULL,
+    PRIMARY KEY (pipeline, trigger_name, at)
+);
 
 CREATE TABLE journal (
     run_id  TEXT NOT NULL,

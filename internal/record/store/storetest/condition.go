@@ -43,7 +43,7 @@ func clearWaiting(t *testing.T, b *bench) {
 	if inc.Status != nightcrier.Pending || inc.Severity != nightcrier.Critical || d.Run.Severity != nightcrier.Info || d.SeverityRose {
 		t.Errorf("incident %+v, run %+v", inc, d.Run)
 	}
-	if run := b.admitRun(t); run.IncidentID == inc.ID {
+	if run := b.admitRun(t); run.IncidentID() == inc.ID {
 		t.Error("a fault that is over goes before one that is there")
 	}
 	back := b.acceptEvent(t, b.eventBy("watch", nightcrier.Warning, false), Policy())

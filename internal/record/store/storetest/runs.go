@@ -56,7 +56,7 @@ func runAdopted(t *testing.T, b *bench) {
 		Fingerprint: ev.Fingerprint, CreatedAt: at, StartedAt: at, LastEventAt: at, Attempts: 2, RunID: run.ID,
 	}
 	wantCode(t, b.Adopt(ctx, inc, ev, run), nightcrier.Invalid) // the run is not of the incident
-	run.IncidentID = inc.ID
+	run.Subject = nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: inc.ID}
 	if err := b.Adopt(ctx, inc, ev, run); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func (b *bench) finishOnce(t *testing.T, run nightcrier.Run) {
 	code := 0
 	f := store.Finish{
 		RunID: run.ID, Status: nightcrier.Resolved,
-		Result:    nightcrier.AgentResult{State: nightcrier.StateSuccess, ExitCode: &code},
+		Result:    nightcrier.AgentResult{State: nightcrier.StateSuccess, ExitCode: &code, Usage: nightcrier.Usage{CostUSD: 0.5}},
 		RootCause: "out of memory \x00", Skills: []nightcrier.SkillRef{{Name: "s", Digest: "d"}},
 		Artifacts: []nightcrier.Artifact{{Path: "output/a", Bytes: 1, SHA256: "x"}}, ContextIncomplete: "logs",
 		Report: []byte(`{"schema":"nightcrier.report/v1"}`),
@@ -91,21 +91,24 @@ func (b *bench) finishOnce(t *testing.T, run nightcrier.Run) {
 	if err := b.FinishRun(ctx, f); err != nil {
 		t.Fatalf("finish: %v", err)
 	}
-	inc, err := b.Incident(ctx, run.IncidentID)
+	inc, err := b.Incident(ctx, run.IncidentID())
 	if err != nil || inc.Status != nightcrier.Resolved || inc.ExitCode == nil || *inc.ExitCode != 0 || inc.RootCause != f.RootCause ||
 		len(inc.Artifacts) != 1 || len(inc.Skills) != 1 || inc.ContextIncomplete != "logs" || !inc.CompletedAt.Equal(b.clock.Now()) {
 		t.Errorf("finished incident %+v, %v", inc, err)
+	}
+	if ended := b.readRun(t, run.ID); ended.Outcome != nightcrier.StateSuccess || ended.FailureReason != "" || ended.CostUSD != 0.5 {
+		t.Errorf("finished run %+v", ended)
 	}
 	b.clock.Advance(time.Minute)
 	f.Status, f.Report = nightcrier.AgentFailed, nil
 	if err := b.FinishRun(ctx, f); err != nil {
 		t.Errorf("finish again: %v", err)
 	}
-	same, err := b.Incident(ctx, run.IncidentID)
+	same, err := b.Incident(ctx, run.IncidentID())
 	if diff := cmp.Diff(inc, same); err != nil || diff != "" {
 		t.Errorf("finished twice (%v):\n%s", err, diff)
 	}
-	if report, err := b.Report(ctx, run.IncidentID); err != nil || string(report) != `{"schema":"nightcrier.report/v1"}` {
+	if report, err := b.Report(ctx, run.IncidentID()); err != nil || string(report) != `{"schema":"nightcrier.report/v1"}` {
 		t.Errorf("report %q, %v", report, err)
 	}
 	if leased, err := b.LeasedRuns(ctx); err != nil || len(leased) != 0 {
@@ -127,6 +130,9 @@ func runFails(t *testing.T, b *bench) {
 	inc, err := b.Incident(ctx, d.Incident.ID)
 	if err != nil || inc.FailureClass != nightcrier.FailCrash || inc.FailureReason != "killed" || inc.Signal != "SIGKILL" || *inc.ExitCode != 137 {
 		t.Errorf("failed incident %+v, %v", inc, err)
+	}
+	if ended := b.readRun(t, run.ID); ended.Outcome != nightcrier.StateFailed || ended.FailureClass != nightcrier.FailCrash || ended.FailureReason != "killed" {
+		t.Errorf("failed run %+v", ended)
 	}
 	_, err = b.Report(ctx, inc.ID)
 	wantCode(t, err, nightcrier.NotFound)

@@ -47,7 +47,7 @@ func stormBegins(t *testing.T, b *bench) {
 		if run.Severity != nightcrier.Warning || run.Reason != nightcrier.StormListed {
 			t.Errorf("dropped %+v", run)
 		}
-		b.wantDropped(t, run.IncidentID, nightcrier.Listed, last.StormStarted.ID)
+		b.wantDropped(t, run.IncidentID(), nightcrier.Listed, last.StormStarted.ID)
 	}
 	list, err := b.StormIncidents(t.Context(), last.StormStarted.ID)
 	if err != nil || len(list) != 4 || list[0].Severity != nightcrier.Critical || !list[3].Storm {
@@ -128,7 +128,7 @@ func stormEndsByItself(t *testing.T, b *bench) {
 func stormSparesRetries(t *testing.T, b *bench) {
 	d := b.acceptBurst(t, "prod", nightcrier.Warning, nightcrier.Critical, nightcrier.Critical, nightcrier.Critical)
 	dropped := d[3].Dropped[0]
-	run, err := b.Retry(t.Context(), dropped.IncidentID, "")
+	run, err := b.Retry(t.Context(), dropped.IncidentID(), "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func (b *bench) concludeRun(t *testing.T, run nightcrier.Run, cause *nightcrier.
 	if err := b.FinishRun(t.Context(), store.Finish{RunID: run.ID, Status: nightcrier.Resolved, Report: []byte("{}"), Conclusion: cause}); err != nil {
 		t.Fatal(err)
 	}
-	return b.readIncident(t, run.IncidentID)
+	return b.readIncident(t, run.IncidentID())
 }
 
 func (b *bench) readIncident(t *testing.T, id string) nightcrier.Incident {
@@ -108,7 +108,7 @@ func toldAgain(t *testing.T, b *bench) {
 // once; what was too early is sent when its time has come.
 func riseTold(t *testing.T, b *bench) {
 	run := b.openAndBegin(t, "cart", nightcrier.Warning)
-	low, high := b.readIncident(t, run.IncidentID), b.readIncident(t, run.IncidentID)
+	low, high := b.readIncident(t, run.IncidentID()), b.readIncident(t, run.IncidentID())
 	high.Severity = nightcrier.Critical
 	early := store.Notification{IncidentID: high.ID, Channel: "slack", Kind: store.RiseTold, Key: "slack:rise/critical", Severity: high.Severity}
 	if got, err := b.BeginNotification(t.Context(), early); err != nil || got.Reason != store.NotTold {
@@ -134,7 +134,7 @@ func sameCauseTold(t *testing.T, b *bench) {
 	wantTold(t, "the one that ended first", b.notifyIncident(t, store.OutcomeTold, late, "a"), "")
 	wantTold(t, "the root", b.notifyIncident(t, store.OutcomeTold, b.concludeRun(t, first, oomOf("ledger")), "a"), store.SameCause)
 	worse := b.concludeRun(t, third, oomOf("ledger"))
-	if worse.CausedBy != first.IncidentID {
+	if worse.CausedBy != first.IncidentID() {
 		t.Errorf("the third was caused by %q", worse.CausedBy)
 	}
 	wantTold(t, "a worse one", b.notifyIncident(t, store.OutcomeTold, worse, "a"), "")
@@ -280,11 +280,11 @@ func olderIsTheRoot(t *testing.T, b *bench) {
 		b.concludeRun(t, run, oomOf("ledger"))
 	}
 	for _, run := range []nightcrier.Run{young, youngest} {
-		if inc := b.readIncident(t, run.IncidentID); inc.CausedBy != old.IncidentID {
-			t.Errorf("%s was caused by %q, not by %s", inc.Owner.Name, inc.CausedBy, old.IncidentID)
+		if inc := b.readIncident(t, run.IncidentID()); inc.CausedBy != old.IncidentID() {
+			t.Errorf("%s was caused by %q, not by %s", inc.Owner.Name, inc.CausedBy, old.IncidentID())
 		}
 	}
-	if inc := b.readIncident(t, old.IncidentID); inc.CausedBy != "" {
+	if inc := b.readIncident(t, old.IncidentID()); inc.CausedBy != "" {
 		t.Errorf("the oldest was caused by %q", inc.CausedBy)
 	}
 }
@@ -311,12 +311,12 @@ func notRelated(t *testing.T, b *bench) {
 	unrelated("another cluster", b.concludeRun(t, b.beginFor(t, b.newEvent("stage", "web", nightcrier.Warning)), oomOf("ledger")))
 	b.clock.Advance(10 * time.Minute)
 	again := b.openAndBegin(t, "ledger", nightcrier.Critical) // it got worse
-	if again.IncidentID == root.ID {
+	if again.IncidentID() == root.ID {
 		t.Fatal("no other incident was opened")
 	}
 	unrelated("the same fault again", b.concludeRun(t, again, oomOf("ledger")))
 	b.clearFault(t, "ledger")
-	if err := b.NoteOver(t.Context(), again.IncidentID); err != nil {
+	if err := b.NoteOver(t.Context(), again.IncidentID()); err != nil {
 		t.Fatal(err)
 	}
 	fresh := b.concludeRun(t, b.openAndBegin(t, "web", nightcrier.Warning), oomOf("ledger"))
@@ -366,7 +366,7 @@ func causesAtOnce(t *testing.T, b *bench) {
 	for _, run := range runs {
 		all.Go(func() {
 			err := b.FinishRun(t.Context(), store.Finish{RunID: run.ID, Status: nightcrier.Resolved, Report: []byte("{}"), Conclusion: oomOf("ledger")})
-			got, begun := b.BeginNotification(t.Context(), store.Notification{IncidentID: run.IncidentID, Channel: "slack", Kind: store.OutcomeTold, Key: "slack:" + run.ID, Severity: nightcrier.Warning, Gist: "a"})
+			got, begun := b.BeginNotification(t.Context(), store.Notification{IncidentID: run.IncidentID(), Channel: "slack", Kind: store.OutcomeTold, Key: "slack:" + run.ID, Severity: nightcrier.Warning, Gist: "a"})
 			if err != nil || begun != nil {
 				t.Errorf("%v, %v", err, begun)
 			}
@@ -382,7 +382,7 @@ func causesAtOnce(t *testing.T, b *bench) {
 		}
 	}
 	for _, run := range runs {
-		if b.readIncident(t, run.IncidentID).CausedBy != "" {
+		if b.readIncident(t, run.IncidentID()).CausedBy != "" {
 			caused++
 		}
 	}

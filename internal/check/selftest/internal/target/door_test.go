@@ -102,17 +102,18 @@ func TestDoorLetsReadsPassAlone(t *testing.T) {
 // A secret is found in the spellings in which it could be carried out.
 func TestSecretsAreFoundInSpellings(t *testing.T) {
 	const secret = "CnryAbC123+/=zq9"
+	sieve := NewSieve([]Canary{{Where: "another", Value: "CnryAbC124+/=zq9"}, {Where: "this", Value: secret}})
 	for _, text := range []string{
 		"x CnryAbC123+/=zq9 y", "436E72794162433132332B2F3D7A7139", "436e72794162433132332b2f3d7a7139", "CnryAbC123%2B%2F%3Dzq9", "9qz=/+321CbAyrnC",
 		"Q25yeUFiQzEyMysvPXpxOQ==", encodeBase64("x" + secret + "yz"), encodeBase64("xy" + secret), encodeBase64("password=" + secret + "\n"),
 	} {
-		if findSecret(text, secret) == "" {
-			t.Errorf("not found in %s", text)
+		if found := sieve.FindIn(text); len(found) != 1 || found[0].Where != "this" {
+			t.Errorf("%v in %s", found, text)
 		}
 	}
 	for _, text := range []string{"", "CnryAbC123", "Q25yeUFi", encodeBase64("CnryAbC124")} {
-		if where := findSecret(text, secret); where != "" {
-			t.Errorf("found in %q%s", text, where)
+		if found := sieve.FindIn(text); len(found) > 0 {
+			t.Errorf("%v in %q", found, text)
 		}
 	}
 }

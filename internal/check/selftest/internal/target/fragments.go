@@ -122,9 +122,9 @@ func (s *Script) logFragments() string {
 func (s *Script) SecretLines() (all []int) {
 	lines := strings.Split(strings.TrimSuffix(s.Log, "\n"), "\n")
 	for _, f := range fragments {
-		secret := s.canaryNamed(f.placeIn("log"))
+		secret := NewSieve([]Canary{{Value: s.canaryNamed(f.placeIn("log"))}})
 		for i, line := range lines {
-			if findSecret(line, secret) != "" {
+			if len(secret.FindIn(line)) > 0 {
 				all = append(all, len(lines)-i)
 				break
 			}

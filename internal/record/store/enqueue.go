@@ -1,0 +1,234 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
+)
+
+// MaxRunInput is how much a run may be called with, in bytes; maxRunName bounds what names
+// it, and maxRunTitle what people read of its subject, which is cut.
+const (
+	MaxRunInput = 1 << 20
+	maxRunName  = 512
+	maxRunTitle = 256
+)
+
+// QueuePolicy says what a new run does to earlier ones of the same pipeline and key.
+type QueuePolicy string
+
+// The policies.
+const (
+	// QueueBehind waits for them.
+	QueueBehind QueuePolicy = "queue"
+	// CancelPrevious drops those that wait, and asks the one under way to stop.
+	CancelPrevious QueuePolicy = "cancel-previous"
+)
+
+// NewRun is a run to be queued, about anything but an incident: an event or a retry
+// queues those.
+type NewRun struct {
+	// ID, where it is known before, makes the call the same when it is made twice; "" makes
+	// one.
+	ID       string
+	Subject  nightcrier.Subject
+	Pipeline string
+	// Key is what may not run twice at once; "" shares with nothing.
+	Key         string
+	Executor    string
+	Severity    nightcrier.Severity
+	Deadline    time.Time
+	TriggeredBy string
+	// Input is JSON, at most MaxRunInput; nil for none.
+	Input json.RawMessage
+	// Policy is QueueBehind when empty. QueueMax is how many runs may wait; 0 sets no limit.
+	Policy   QueuePolicy
+	QueueMax int
+}
+
+// Enqueued is what became of a new run.
+type Enqueued struct {
+	// Run is as it stands now: dropped where the queue had no room for it.
+	Run nightcrier.Run
+	// Dropped are the runs that will not happen because of it, maybe itself; Stopping is
+	// the one under way that was asked to stop.
+	Dropped  []nightcrier.Run
+	Stopping []nightcrier.Run
+	// Repeated: the run was queued before, and nothing was changed.
+	Repeated bool
+}
+
+// EnqueueRun queues a run.
+func (s *Store) EnqueueRun(ctx context.Context, n NewRun) (Enqueued, error) {
+	if err := n.check(); err != nil {
+		return Enqueued{}, err
+	}
+	var e Enqueued
+	err := s.writeTransaction(ctx, "queue a run", func(t *tx) (err error) {
+		e, err = t.enqueueRun(n)
+		return err
+	})
+	return e, err
+}
+
+// RunInput returns what a run was called with, nil for nothing.
+func (s *Store) RunInput(ctx context.Context, id string) (json.RawMessage, error) {
+	input, err := s.readConn(ctx).runInput(id)
+	return input, s.wrapError("read the input of a run", err)
+}
+
+func (c conn) runInput(id string) (input json.RawMessage, err error) {
+	err = c.queryRow(`SELECT input FROM runs WHERE id = ?`, id).Scan((*[]byte)(&input))
+	return input, orNotFound(err, "run", id)
+}
+
+// check refuses what cannot be queued; the error names the field.
+func (n *NewRun) check() error {
+	for field, value := range map[string]string{
+		"id": n.ID, "subject's id": n.Subject.ID, "pipeline": n.Pipeline, "key": n.Key, "executor": n.Executor, "triggeredBy": n.TriggeredBy,
+	} {
+		if len(value) > maxRunName {
+			return nightcrier.Errorf(nightcrier.Invalid, "a run's %s has %d bytes; at most %d are taken", field, len(value), maxRunName)
+		}
+	}
+	switch {
+	case n.ID != "" && !nightcrier.ValidID(n.ID):
+		return nightcrier.Errorf(nightcrier.Invalid, "a run's id is a UUID, not %.64q", n.ID)
+	case n.Pipeline == "":
+		return nightcrier.Errorf(nightcrier.Invalid, "a run needs a pipeline")
+	case n.Subject.Kind == nightcrier.SubjectIncident:
+		return nightcrier.Errorf(nightcrier.Invalid, "a run about an incident is queued by an event, or by a retry of the incident")
+	case !slices.Contains(nightcrier.SubjectKinds(), n.Subject.Kind), n.Subject.ID == "":
+		return nightcrier.Errorf(nightcrier.Invalid, "a run's subject needs an id and a kind, one of %q", nightcrier.SubjectKinds())
+	case n.Policy != "" && n.Policy != QueueBehind && n.Policy != CancelPrevious:
+		return nightcrier.Errorf(nightcrier.Invalid, "a run's policy is %s or %s, not %.64q", QueueBehind, CancelPrevious, n.Policy)
+	case n.Policy == CancelPrevious && n.Key == "":
+		return nightcrier.Errorf(nightcrier.Invalid, "the policy %s needs a key that the earlier runs have as well", CancelPrevious)
+	case len(n.Input) > MaxRunInput:
+		return nightcrier.Errorf(nightcrier.Invalid, "a run's input has %d bytes; at most %d are taken: hand over where it is", len(n.Input), MaxRunInput)
+	case n.Input != nil && !json.Valid(n.Input):
+		return nightcrier.Errorf(nightcrier.Invalid, "a run's input is no JSON")
+	}
+	return nil
+}
+
+func (t *tx) enqueueRun(n NewRun) (Enqueued, error) {
+	id := cmp.Or(n.ID, nightcrier.NewID())
+	known, err := scanRun(t.queryRow(`SELECT `+runColumns+` FROM runs WHERE id = ?`, id))
+	if !errors.Is(err, sql.ErrNoRows) {
+		return Enqueued{Run: known, Repeated: true}, err
+	}
+	n.Subject.Title = text.CutLine(n.Subject.Title, maxRunTitle)
+	run := nightcrier.Run{
+		ID: id, Subject: n.Subject, Pipeline: n.Pipeline, Key: cmp.Or(n.Key, id), Executor: n.Executor, Severity: n.Severity,
+		Status: nightcrier.Queued, QueuedAt: t.now, Deadline: truncateTime(n.Deadline), TriggeredBy: n.TriggeredBy,
+	}
+	var e Enqueued
+	if n.Policy == CancelPrevious {
+		if err := t.supersedeRuns(&e, run); err != nil {
+			return e, err
+		}
+	}
+	if err := t.addRun(run, "", n.Input); err != nil {
+		return e, err
+	}
+	full, err := t.limitQueue(n.QueueMax)
+	if err != nil {
+		return e, err
+	}
+	e.Dropped = append(e.Dropped, full...)
+	t.queueChanged = true
+	e.Run, err = t.runByID(id)
+	return e, err
+}
+
+// supersedeRuns drops the queued runs of the pipeline and key of next, and asks the
+// admitted one to stop.
+func (t *tx) supersedeRuns(e *Enqueued, next nightcrier.Run) error {
+	earlier, err := t.listRuns(`run_key = ? AND pipeline = ? AND subject_kind <> 'incident' AND status IN ('queued', 'admitted') ORDER BY queued_at, id`, next.Key, next.Pipeline)
+	for _, run := range earlier {
+		if err != nil {
+			break
+		}
+		run, err = t.cancelRun(run, nightcrier.Superseded, "run "+next.ID+" took its place")
+		if run.Status == nightcrier.Dropped {
+			e.Dropped = append(e.Dropped, run)
+		} else {
+			e.Stopping = append(e.Stopping, run)
+		}
+	}
+	return err
+}
+
+// RetryRun queues a run that has ended anew, with the same input. An incident that it is
+// about becomes pending again. With a step to begin at, the new run has what the steps
+// before it delivered; it is Invalid where the run never came to the step, a Conflict
+// where a step before it delivered nothing.
+func (s *Store) RetryRun(ctx context.Context, id, fromStep string) (nightcrier.Run, error) {
+	var run nightcrier.Run
+	err := s.writeTransaction(ctx, "retry a run", func(t *tx) error {
+		old, err := t.runByID(id)
+		if err != nil {
+			return err
+		}
+		if old.Status.Open() {
+			return nightcrier.Errorf(nightcrier.Conflict, "run %s is %s; cancel it first, or wait for its end", old.ID, old.Status)
+		}
+		var done []nightcrier.Step
+		if fromStep != "" {
+			if done, err = t.stepsBefore(old.ID, fromStep); err != nil {
+				return err
+			}
+		}
+		if old.IncidentID() == "" {
+			run, err = t.repeatRun(old)
+		} else {
+			run, err = t.retryIncidentOf(old)
+		}
+		if err != nil || fromStep == "" {
+			return err
+		}
+		run.FromStep = fromStep
+		if _, err := t.execStatement(`UPDATE runs SET from_step = ? WHERE id = ?`, fromStep, run.ID); err != nil {
+			return err
+		}
+		return t.adoptSteps(run.ID, done)
+	})
+	return run, err
+}
+
+func (t *tx) retryIncidentOf(old nightcrier.Run) (nightcrier.Run, error) {
+	inc, err := t.incidentByID(old.IncidentID())
+	if err != nil {
+		return old, err
+	}
+	return t.retryIncident(&inc, old)
+}
+
+// repeatRun queues a run about anything but an incident once more. Its deadline is as far
+// away as it was then.
+func (t *tx) repeatRun(old nightcrier.Run) (nightcrier.Run, error) {
+	input, err := t.runInput(old.ID)
+	if err != nil {
+		return old, err
+	}
+	run := nightcrier.Run{
+		ID: nightcrier.NewID(), Subject: old.Subject, Pipeline: old.Pipeline, Key: old.Key, Executor: old.Executor, Severity: old.Severity,
+		Status: nightcrier.Queued, QueuedAt: t.now, RetryOf: old.ID, TriggeredBy: old.TriggeredBy,
+	}
+	if run.Key == old.ID { // it shared with nothing
+		run.Key = run.ID
+	}
+	if !old.Deadline.IsZero() {
+		run.Deadline = t.now.Add(old.Deadline.Sub(old.QueuedAt))
+	}
+	t.queueChanged = true
+	return run, t.addRun(run, "", input)
+}

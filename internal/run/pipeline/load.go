@@ -1,0 +1,184 @@
+package pipeline
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/text/strictyaml"
+)
+
+//go:embed *.yaml
+var embedded embed.FS
+
+// embeddedName is how the product's own pipelines are called as a place.
+const embeddedName = "embedded"
+
+// maxFiles bounds how many files a directory may hold.
+const maxFiles = 1000
+
+// Library finds pipelines. It does not change.
+type Library struct {
+	dir    string
+	byName map[string]Entry
+}
+
+// Entry is a pipeline and what identifies it: the digest of its file.
+type Entry struct {
+	Definition
+	Digest string
+}
+
+// IsEmbedded reports whether it is part of the product.
+func (e *Entry) IsEmbedded() bool { return strings.HasPrefix(e.File, embeddedName+":") }
+
+// Load reads the .yaml and .yml files of a directory, "" for none, beside what is part of
+// the product. A file with a problem is left out; where it would have taken the place of
+// one of the product's, that one stays.
+func Load(dir string) (*Library, []Problem) {
+	l := &Library{dir: dir, byName: map[string]Entry{}}
+	problems := l.addFiles(embedded, ".", func(name string) string { return embeddedName + ":" + name })
+	if dir == "" {
+		return l, problems
+	}
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return l, append(problems, Problem{File: dir, Text: "there is no such directory: make it, or correct pipelines_dir"})
+	case err != nil:
+		return l, append(problems, Problem{File: dir, Text: err.Error()})
+	case !info.IsDir():
+		return l, append(problems, Problem{File: dir, Text: "is no directory: name the one that the files are in"})
+	}
+	return l, append(problems, l.addFiles(os.DirFS(dir), ".", func(name string) string { return filepath.Join(dir, name) })...)
+}
+
+// LoadFile reads one file.
+func LoadFile(file string) (*Entry, []Problem) {
+	return loadFile(os.DirFS(filepath.Dir(file)), filepath.Base(file), file)
+}
+
+// addFiles reads the files of a directory; shown is how one is called.
+func (l *Library) addFiles(files fs.FS, dir string, shown func(string) string) (problems []Problem) {
+	entries, err := fs.ReadDir(files, dir)
+	if err != nil {
+		return []Problem{{File: shown(""), Text: err.Error()}}
+	}
+	found := map[string][]Entry{}
+	n := 0
+	for _, e := range entries {
+		name := e.Name()
+		if ext := path.Ext(name); e.IsDir() || name[0] == '.' || ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		if n++; n > maxFiles {
+			problems = append(problems, Problem{File: shown(""), Text: fmt.Sprintf("holds more than %d pipelines: the others are not read", maxFiles)})
+			break
+		}
+		entry, wrong := loadFile(files, name, shown(name))
+		problems = append(problems, wrong...)
+		if entry != nil {
+			found[entry.Name] = append(found[entry.Name], *entry)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		same := found[name]
+		for i := range same[1:] {
+			problems = append(problems, Problem{same[i+1].File, same[i+1].Lines["name"], fmt.Sprintf("name: is %s, as that of %s is: neither is used; keep one", name, same[0].File)})
+		}
+		if len(same) == 1 {
+			l.byName[name] = same[0]
+		}
+	}
+	return problems
+}
+
+// loadFile reads one file. Only a regular one is read: a pipe could block.
+func loadFile(files fs.FS, name, shown string) (*Entry, []Problem) {
+	data, err := readFile(files, name)
+	if err != nil {
+		var p *fs.PathError
+		if errors.As(err, &p) {
+			err = p.Err
+		}
+		return nil, []Problem{{File: shown, Text: "cannot be read: " + err.Error()}}
+	}
+	d, problems := readDefinition(shown, data)
+	if d == nil {
+		return nil, problems
+	}
+	sum := sha256.Sum256(data)
+	return &Entry{*d, "sha256:" + hex.EncodeToString(sum[:])}, nil
+}
+
+func readFile(files fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(files, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no regular file")
+	}
+	f, err := files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, strictyaml.MaxBytes+1))
+}
+
+// List returns all pipelines in the order of their names.
+func (l *Library) List() []Entry {
+	list := make([]Entry, 0, len(l.byName))
+	for _, name := range slices.Sorted(maps.Keys(l.byName)) {
+		list = append(list, l.byName[name])
+	}
+	return list
+}
+
+// Find returns the pipeline of that name; NotFound says where it was looked for.
+func (l *Library) Find(name string) (*Entry, error) {
+	if e, ok := l.byName[name]; ok {
+		return &e, nil
+	}
+	where := "what is part of nightcrier"
+	if l.dir != "" {
+		where = l.dir + " and " + where
+	}
+	near := text.SuggestName(": did you mean %s?", name, slices.Collect(maps.Keys(l.byName)))
+	return nil, nightcrier.Errorf(nightcrier.NotFound, "Pipeline not found: %s (looked in %s)%s", quoteValue(name), where, near)
+}
+
+// Live is a library that is read anew while it is used.
+type Live struct {
+	dir string
+	now atomic.Pointer[Library]
+}
+
+// Open reads a directory for the first time.
+func Open(dir string) (*Live, []Problem) {
+	l := &Live{dir: dir}
+	return l, l.Reload()
+}
+
+// Reload reads the directory anew. Whoever asks meanwhile gets all as it was, then all as it is.
+func (l *Live) Reload() []Problem {
+	library, problems := Load(l.dir)
+	l.now.Store(library)
+	return problems
+}
+
+// Library returns what was read last.
+func (l *Live) Library() *Library { return l.now.Load() }

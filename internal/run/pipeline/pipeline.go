@@ -1,0 +1,207 @@
+// Package pipeline is what a run executes, as its author writes it: a directory of YAML
+// files becomes definitions without a fault ([Load]), a definition becomes something that
+// nothing can change any more ([Library.Freeze]), and what is computed in it (conditions,
+// inputs, keys, the ticks of a schedule) is computed here. Nothing in it runs anything.
+package pipeline
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+	"time"
+)
+
+// Triage is the pipeline that every incident is given to. It is part of the product; a
+// file with a pipeline of that name takes its place.
+const Triage = "k8s-incident-triage"
+
+// Definition is a pipeline without a fault.
+type Definition struct {
+	Name        string    `json:"name"`
+	Description string    `json:"description,omitempty"`
+	On          []Trigger `json:"on,omitempty"`
+	// InputMapping says under which other name a step finds an input.
+	InputMapping map[string]string `json:"input_mapping,omitempty"`
+	Concurrency  Concurrency       `json:"concurrency,omitzero"`
+	// Deadline and BudgetUSD bound a run; 0 means as configured.
+	Deadline  time.Duration `json:"deadline,omitempty"`
+	BudgetUSD float64       `json:"budget_usd,omitempty"`
+	Phases    []Phase       `json:"phases"`
+	// File and Lines say where it is written: the lines of the name and of each expression, by its name.
+	File  string         `json:"file"`
+	Lines map[string]int `json:"lines,omitempty"`
+}
+
+// The types of a trigger.
+const (
+	OnIncident = "incident"
+	OnGitHubPR = "github_pr"
+	OnWebhook  = "webhook"
+	OnCron     = "cron"
+	OnManual   = "manual"
+)
+
+// Trigger is something that starts a run.
+type Trigger struct {
+	Type string `json:"type"`
+	// Actions of a pull request; none means all.
+	Actions []string `json:"actions,omitempty"`
+	// Cron and TimeZone are those of a schedule; see [ParseSchedule].
+	Cron     string `json:"cron,omitempty"`
+	TimeZone string `json:"time_zone,omitempty"`
+}
+
+// Policy says what becomes of a run whose key another run has.
+type Policy string
+
+// The policies: it waits, or it takes the other's place.
+const (
+	Queue          Policy = "queue"
+	CancelPrevious Policy = "cancel-previous"
+)
+
+// Concurrency says what may not run twice at once.
+type Concurrency struct {
+	// Key is an expression that yields a text.
+	Key    string `json:"key,omitempty"`
+	Policy Policy `json:"policy,omitempty"`
+}
+
+// Phase is some steps, one after the other or side by side. Steps that are written without
+// phases are one phase without a name.
+type Phase struct {
+	Name     string `json:"name,omitempty"`
+	Parallel bool   `json:"parallel,omitempty"`
+	// FanInFrom is the earlier phase whose results the steps get, by agent id.
+	FanInFrom string `json:"fan_in_from,omitempty"`
+	Steps     []Step `json:"steps"`
+}
+
+// OnFailure says what becomes of a run when a step failed.
+type OnFailure string
+
+// What follows a failure. After the last retry, a required step stops the run.
+const (
+	Stop     OnFailure = "stop"
+	Continue OnFailure = "continue"
+	Retry    OnFailure = "retry"
+)
+
+// The actions that are part of the product.
+const (
+	ActionCollect = "collect"
+	ActionCheck   = "check"
+	ActionNotify  = "notify"
+)
+
+// Actions lists them.
+func Actions() []string { return []string{ActionCheck, ActionCollect, ActionNotify} }
+
+// Step is a skill that an agent uses, or an action of the product.
+type Step struct {
+	// ID names it in expressions, journals and directories.
+	ID     string `json:"id"`
+	Skill  string `json:"skill,omitempty"`
+	Action string `json:"action,omitempty"`
+	// AgentID names its result for a later phase.
+	AgentID string `json:"agent_id"`
+	// With are inputs of the step: expressions that yield any value.
+	With map[string]string `json:"with,omitempty"`
+	// If is an expression; when it is false, the step is skipped.
+	If        string        `json:"if,omitempty"`
+	Required  bool          `json:"required"`
+	OnFailure OnFailure     `json:"on_failure"`
+	Retries   int           `json:"retries,omitempty"`
+	Timeout   time.Duration `json:"timeout,omitempty"`
+	BudgetUSD float64       `json:"budget_usd,omitempty"`
+	// Deliverable is what the agent has to leave; nil means whatever it says.
+	Deliverable *Deliverable `json:"deliverable,omitempty"`
+	// ContextForNext says that what the step hands on is an input of the next one.
+	ContextForNext bool `json:"context_for_next"`
+}
+
+// Uses names what does the work: "dev/deployer", "action:collect".
+func (s Step) Uses() string {
+	if s.Action != "" {
+		return "action:" + s.Action
+	}
+	return s.Skill
+}
+
+// DeliverableKind is a kind of contract.
+type DeliverableKind string
+
+// The kinds: the report of an investigation, JSON that a schema describes, files.
+const (
+	Report DeliverableKind = "report"
+	Schema DeliverableKind = "schema"
+	Files  DeliverableKind = "files"
+)
+
+// Deliverable is a contract about what an agent leaves.
+type Deliverable struct {
+	Kind   DeliverableKind `json:"kind"`
+	Schema json.RawMessage `json:"schema,omitempty"`
+	// Files are patterns as of path.Match, below the step's workspace.
+	Files []string `json:"files,omitempty"`
+}
+
+// AllSteps yields the steps in the order in which they are written, each with its phase.
+func (d *Definition) AllSteps() iter.Seq2[*Phase, *Step] {
+	return func(yield func(*Phase, *Step) bool) {
+		for i := range d.Phases {
+			for j := range d.Phases[i].Steps {
+				if !yield(&d.Phases[i], &d.Phases[i].Steps[j]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// CountSteps counts them.
+func (d *Definition) CountSteps() int {
+	n := 0
+	for _, p := range d.Phases {
+		n += len(p.Steps)
+	}
+	return n
+}
+
+// SkillNames lists the skills that it uses, each once.
+func (d *Definition) SkillNames() []string {
+	var names []string
+	for _, s := range d.AllSteps() {
+		if s.Skill != "" && !slices.Contains(names, s.Skill) {
+			names = append(names, s.Skill)
+		}
+	}
+	return names
+}
+
+// Schedules are the triggers that are schedules.
+func (d *Definition) Schedules() ([]Schedule, error) {
+	var all []Schedule
+	for _, t := range d.On {
+		if t.Type != OnCron {
+			continue
+		}
+		s, err := ParseSchedule(t.Cron, t.TimeZone)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// MapInput gives each input the other name that input_mapping has for it, unless
+// something is there already.
+func (d *Definition) MapInput(input map[string]any) {
+	for from, to := range d.InputMapping {
+		value, given := input[from]
+		if _, taken := input[to]; given && !taken {
+			input[to] = value
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text/expr"
+)
+
+// Bounds of what goes into a run and into a step, and of a key.
+const (
+	MaxInput = 1 << 20
+	maxKey   = 512
+)
+
+// Scope is what expressions see.
+type Scope struct {
+	Input   map[string]any
+	Subject nightcrier.Subject
+	// Steps are those that are done, by id.
+	Steps map[string]Result
+}
+
+// Result is what a step left; one that was skipped left nothing, and no success.
+type Result struct {
+	Output    any
+	Success   bool
+	Artifacts []string
+}
+
+// The languages of expressions: a key is needed before there is a step.
+var (
+	subjectShape = expr.Shape{Fields: map[string]expr.Shape{"kind": {Kind: expr.Text}, "id": {Kind: expr.Text}, "title": {Kind: expr.Text}}}
+	keyLanguage  = expr.NewLanguage(map[string]expr.Shape{"input": {Kind: expr.Any}, "subject": subjectShape})
+	stepLanguage = expr.NewLanguage(map[string]expr.Shape{"input": {Kind: expr.Any}, "subject": subjectShape, "steps": {Each: &expr.Shape{
+		Fields: map[string]expr.Shape{"output": {Kind: expr.Any}, "success": {Kind: expr.Bool}, "artifacts": {Kind: expr.List}}}}})
+)
+
+func (s Scope) vars() expr.Vars {
+	steps := map[string]any{}
+	for id, r := range s.Steps {
+		artifacts := make([]any, len(r.Artifacts))
+		for i, name := range r.Artifacts {
+			artifacts[i] = name
+		}
+		steps[id] = map[string]any{"output": r.Output, "success": r.Success, "artifacts": artifacts}
+	}
+	input := s.Input
+	if input == nil {
+		input = map[string]any{}
+	}
+	return expr.Vars{"input": input, "steps": steps,
+		"subject": map[string]any{"kind": string(s.Subject.Kind), "id": s.Subject.ID, "title": s.Subject.Title}}
+}
+
+// keyName is the name of the expression for what may not run twice at once. The others are
+// called by their step: "review.if", "review.with.diff".
+const keyName = "concurrency.key"
+
+// compileAs compiles an expression as what its name says.
+func compileAs(name, source string) (*expr.Expression, error) {
+	switch {
+	case name == keyName:
+		return keyLanguage.Compile(source, expr.Text)
+	case strings.HasSuffix(name, ".if") && strings.Count(name, ".") == 1:
+		return stepLanguage.Compile(source, expr.Bool)
+	}
+	return stepLanguage.Compile(source, expr.Any)
+}
+
+// placeError says of an expression's error where the expression stands.
+func (d *Definition) placeError(name string, err error) error {
+	shown := name
+	if name != keyName {
+		shown = "steps." + name
+	}
+	return nightcrier.Errorf(nightcrier.CodeOf(err), "%s:%d: %s: %w", d.File, d.Lines[name], shown, err)
+}
+
+// EvalKey yields what may not run twice at once, "" when the pipeline does not say.
+func (d *Definition) EvalKey(ctx context.Context, s Scope) (string, error) {
+	if d.Concurrency.Key == "" {
+		return "", nil
+	}
+	e, err := compileAs(keyName, d.Concurrency.Key)
+	if err != nil {
+		return "", d.placeError(keyName, err)
+	}
+	key, err := e.Text(ctx, s.vars())
+	switch {
+	case err != nil:
+		return "", d.placeError(keyName, err)
+	case key == "" || len(key) > maxKey:
+		return "", d.placeError(keyName, nightcrier.Errorf(nightcrier.Invalid, "it yields %d bytes; a key has between 1 and %d", len(key), maxKey))
+	}
+	return key, nil
+}
+
+// EvalIf reports whether a step is to be done.
+func (d *Definition) EvalIf(ctx context.Context, step *Step, s Scope) (bool, error) {
+	if step.If == "" {
+		return true, nil
+	}
+	name := step.ID + ".if"
+	e, err := compileAs(name, step.If)
+	if err != nil {
+		return false, d.placeError(name, err)
+	}
+	yes, err := e.Bool(ctx, s.vars())
+	if err != nil {
+		return false, d.placeError(name, err)
+	}
+	return yes, nil
+}
+
+// EvalWith yields the inputs that a step names for itself, at most [MaxInput] of JSON.
+func (d *Definition) EvalWith(ctx context.Context, step *Step, s Scope) (map[string]any, error) {
+	vars, inputs, size := s.vars(), map[string]any{}, 0
+	for _, key := range slices.Sorted(maps.Keys(step.With)) {
+		name := step.ID + ".with." + key
+		e, err := compileAs(name, step.With[key])
+		if err != nil {
+			return nil, d.placeError(name, err)
+		}
+		value, err := e.Value(ctx, vars)
+		if err != nil {
+			return nil, d.placeError(name, err)
+		}
+		data, err := json.Marshal(value)
+		if err != nil {
+			return nil, d.placeError(name, err)
+		}
+		if size += len(data); size > MaxInput {
+			return nil, d.placeError(name, nightcrier.Errorf(nightcrier.Exhausted, "the inputs of the step take more than %d bytes: hand on less, or a file", MaxInput))
+		}
+		inputs[key] = value
+	}
+	return inputs, nil
+}
+
+// ReadInput reads the input of a run: one JSON object of at most [MaxInput]; nothing is none.
+func ReadInput(data []byte) (map[string]any, error) {
+	if len(data) > MaxInput {
+		return nil, nightcrier.Errorf(nightcrier.Exhausted, "the input takes %d bytes: at most %d are taken; hand on less, or a reference", len(data), MaxInput)
+	}
+	input := map[string]any{}
+	if len(data) == 0 {
+		return input, nil
+	}
+	if err := json.Unmarshal(data, &input); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "the input is no JSON object: %w", err)
+	}
+	if input == nil { // null
+		input = map[string]any{}
+	}
+	return input, nil
+}

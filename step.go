@@ -1,0 +1,37 @@
+package nightcrier
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Step is one attempt of one step of a run.
+type Step struct {
+	RunID string `json:"runId"`
+	// ID is the step's name in its pipeline; attempts count from 1.
+	ID      string `json:"stepId"`
+	Attempt int    `json:"attempt"`
+	Phase   string `json:"phase,omitempty"`
+	// Uses is the skill, or "action:" and the action.
+	Uses  string `json:"uses,omitempty"`
+	State State  `json:"state"`
+	// Skipped says why it was not to be done; its state stays created then.
+	Skipped       string       `json:"skipped,omitempty"`
+	FailureClass  FailureClass `json:"failureClass,omitempty"`
+	FailureReason string       `json:"failureReason,omitempty"`
+	StartedAt     time.Time    `json:"startedAt,omitzero"`
+	EndedAt       time.Time    `json:"endedAt,omitzero"`
+	Usage         Usage        `json:"usage,omitzero"`
+	// Output is what it delivered, as JSON (kept as encoding/json writes it); Artifacts are files that it left beside.
+	Output    json.RawMessage `json:"output,omitempty"`
+	Artifacts []Artifact      `json:"artifacts,omitempty"`
+	// FromRun is the run that did it, where this one begins behind it: a retry. What it
+	// used is counted there.
+	FromRun string `json:"fromRun,omitempty"`
+}
+
+// Ended reports whether nothing more will become of the attempt.
+func (s *Step) Ended() bool { return s.State.Terminal() || s.Skipped != "" }
+
+// Delivered reports whether the run could go on as if nothing had happened.
+func (s *Step) Delivered() bool { return s.State == StateSuccess || s.Skipped != "" }

@@ -20,6 +20,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/ingest/webhook"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/triage"
 )
 
 // engineFile is the engine's SQLite file in the workspace root.
@@ -57,10 +58,12 @@ type Options struct {
 	// BudgetDir has the record of what is spent on models; empty is one in the workspace
 	// root.
 	BudgetDir string
-	// Runs and Order change what runs work with, and what each of them is told to do; by
-	// default nothing. An investigation that is made again finds its record so.
-	Runs  func(*run.Config)
-	Order func(run.Order) run.Order
+	// Runs, Triage and Order change what runs work with, what investigations do, and what each
+	// run is told to do; by default nothing. An investigation that is made again finds its record
+	// so.
+	Runs   func(*run.Config)
+	Triage func(*triage.Triage)
+	Order  func(run.Order) run.Order
 	// Record is the workspace that answers agents in the place of the tools of others,
 	// metrics and logs, "" for none.
 	Record string

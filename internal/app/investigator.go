@@ -21,6 +21,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/admit"
 	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/triage"
 )
 
 // Investigator takes faults in and has them investigated. It has no address and follows no
@@ -93,6 +94,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Runs == nil {
 		o.Runs = func(*run.Config) {}
+	}
+	if o.Triage == nil {
+		o.Triage = func(*triage.Triage) {}
 	}
 	if o.Order == nil {
 		o.Order = func(as run.Order) run.Order { return as }

@@ -12,6 +12,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/admit"
 	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/triage"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
@@ -49,10 +50,13 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	investigation := &triage.Triage{Store: a.store, Clusters: a.access, Memory: memory{a.store, books}, Skill: skills[0], Include: skills[1:], Announce: a.announce}
+	a.opt.Triage(investigation)
 	cfg := run.Config{
-		Store: a.store, Root: a.root, Workers: a.workers, Clusters: a.access, Memory: memory{a.store, books}, Skill: skills[0], Include: skills[1:], Mask: a.masker,
-		Supervisor: supervisor{a}, BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause,
+		Store: a.store, Root: a.root, Workers: a.workers, Mask: a.masker, Supervisor: supervisor{a},
+		BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause,
 	}
+	investigation.AddTo(&cfg)
 	a.opt.Runs(&cfg)
 	a.runner = run.New(cfg)
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
@@ -65,7 +69,7 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	}
 	a.engine = e
 	a.onStop("engine", func(ctx context.Context) error { return e.Stop(remainingTime(ctx)) })
-	e.Register(run.Workflow, a.runner.Investigate)
+	e.Register(run.Workflow, a.runner.Execute)
 	return e.Launch()
 }
 

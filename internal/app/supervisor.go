@@ -15,20 +15,20 @@ import (
 // supervisor is whom runs answer to.
 type supervisor struct{ *Investigator }
 
-// Announce implements run.Supervisor.
-func (s supervisor) Announce(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error {
+// announce tells people how an incident ended, once.
+func (a *Investigator) announce(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error {
 	if rep != nil {
-		s.metrics.ReportChecked(rep.CheckedShare)
+		a.metrics.ReportChecked(rep.CheckedShare)
 	}
-	if err := s.notifier.Notify(ctx, notify.OutcomeOf(inc, runID, rep, inc.Workspace)); err != nil {
+	if err := a.notifier.Notify(ctx, notify.OutcomeOf(inc, runID, rep, inc.Workspace)); err != nil {
 		return err
 	}
-	now, err := s.store.Incident(ctx, inc.ID)
+	now, err := a.store.Incident(ctx, inc.ID)
 	if err != nil || now.Severity <= inc.Severity {
 		return err
 	}
 	// It rose while this was told; the message about that waited for this one.
-	return s.notifier.Notify(ctx, notify.RiseOf(now, inc.Severity, now.Workspace))
+	return a.notifier.Notify(ctx, notify.RiseOf(now, inc.Severity, now.Workspace))
 }
 
 // Afford implements run.Supervisor.

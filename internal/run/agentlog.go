@@ -12,7 +12,7 @@ import (
 
 // The files that show a run's journal to people.
 const (
-	agentLogFile = "output/agent.log"
+	AgentLogFile = "output/agent.log"
 	commandsFile = "logs/agent-commands-executed.log"
 )
 
@@ -29,16 +29,16 @@ type agentLog struct {
 }
 
 // openAgentLog renders what the journal holds so far and stays open for more.
-func (s *session) openAgentLog(ctx context.Context) (*agentLog, error) {
+func (s *Session) openAgentLog(ctx context.Context) (*agentLog, error) {
 	l := &agentLog{seen: map[string]bool{}}
 	var err error
-	if l.log, err = createFile(s.ws, agentLogFile); err != nil {
+	if l.log, err = createFile(s.Workspace, AgentLogFile); err != nil {
 		return nil, err
 	}
-	if l.commands, err = createFile(s.ws, commandsFile); err != nil {
+	if l.commands, err = createFile(s.Workspace, commandsFile); err != nil {
 		return nil, errors.Join(err, l.log.Close())
 	}
-	if err := s.eachEntry(ctx, l.addEntry); err != nil {
+	if err := s.EachEntry(ctx, l.addEntry); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -46,7 +46,7 @@ func (s *session) openAgentLog(ctx context.Context) (*agentLog, error) {
 
 // makeAgentLog makes the files before there is an agent: a server that dies while it
 // starts one leaves them beside it.
-func (s *session) makeAgentLog(ctx context.Context) error {
+func (s *Session) makeAgentLog(ctx context.Context) error {
 	l, err := s.openAgentLog(ctx)
 	if err != nil {
 		return err
@@ -56,13 +56,13 @@ func (s *session) makeAgentLog(ctx context.Context) error {
 
 // renderLog writes the files once more, now with how the run ended. The journal is
 // the record: where the files cannot be written the run ends all the same.
-func (s *session) renderLog(ctx context.Context) {
+func (s *Session) renderLog(ctx context.Context) {
 	l, err := s.openAgentLog(ctx)
 	if err == nil {
 		err = l.Close()
 	}
 	if err != nil {
-		s.log.Warn("agent.log is not complete", "event", "agent_log", "error", err)
+		s.Log.Warn("agent.log is not complete", "event", "agent_log", "error", err)
 	}
 }
 

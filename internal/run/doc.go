@@ -1,9 +1,12 @@
-// Package run is the investigation of one incident, as a durable workflow:
+// Package run executes runs, as durable workflows. What it knows is how an agent is
+// started, followed, tried again and asked again for what it did not deliver, and how
+// a run ends; what is done beside that is in actions, and what is to be delivered in
+// contracts, which others hand in:
 //
-//	prepare → (launch → await)* → review → (launch → await)? → test → check → finish → notify
+//	actions → (launch → await)* → review → (launch → await)? → actions → finish → actions
 //
-// Each step is a checkpoint. A server that dies goes on at the first step that
-// is not finished, so every step is written to be safe when it is repeated: the
+// Each part is a checkpoint. A server that dies goes on at the first one that
+// is not finished, so every one is written to be safe when it is repeated: the
 // workspace is completed, the worker is started once by its claim, journal
 // entries carry keys, the end of a run is one guarded transaction, and a
 // notification is recorded before it is sent.

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -11,28 +10,28 @@ import (
 )
 
 // finishRun ends the run: one transaction in the store, then incident.json.
-func (s *session) finishRun(ctx context.Context, out outcome) error {
+func (s *Session) finishRun(ctx context.Context, out Outcome) error {
 	f := store.Finish{
-		RunID: s.order.RunID, Status: out.Status, Result: out.Result, FailureReason: out.Reason, FailureClass: out.Class,
+		RunID: s.Order.RunID, Status: out.Status, Result: out.Result, FailureReason: out.Reason, FailureClass: out.Class,
 		RootCause: out.RootCause, Diagnosis: out.Diagnosis, Conclusion: out.Conclusion, Artifacts: out.Artifacts,
 	}
-	if s.ws != nil && out.HasReport {
+	if s.Workspace != nil && out.Report != "" {
 		var err error
-		if f.Report, err = s.ws.ReadFile(machineFile); err != nil {
+		if f.Report, err = s.Workspace.ReadFile(out.Report); err != nil {
 			return err
 		}
 	}
 	if err := s.noteEnd(ctx, out); err != nil {
 		return err
 	}
-	if s.ws != nil {
+	if s.Workspace != nil {
 		s.renderLog(ctx)
 		s.writePreview(f)
 	}
 	if err := s.reportToBreaker(ctx, out.Result); err != nil {
 		return err
 	}
-	if err := s.cfg.Store.FinishRun(ctx, f); err != nil {
+	if err := s.runner.cfg.Store.FinishRun(ctx, f); err != nil {
 		return err
 	}
 	return s.showEnd(ctx, out)
@@ -41,37 +40,37 @@ func (s *session) finishRun(ctx context.Context, out outcome) error {
 // reportToBreaker tells the circuit breaker how the executor did, before the lease goes:
 // the next run must not be admitted on what was known before. A crash between the
 // two tells it twice.
-func (s *session) reportToBreaker(ctx context.Context, res nightcrier.AgentResult) error {
-	run, err := s.cfg.Store.Run(ctx, s.order.RunID)
+func (s *Session) reportToBreaker(ctx context.Context, res nightcrier.AgentResult) error {
+	run, err := s.runner.cfg.Store.Run(ctx, s.Order.RunID)
 	if err != nil || run.Status == nightcrier.Finished {
 		return err
 	}
-	return s.cfg.Supervisor.Learn(ctx, s.order.Agent.Executor, res)
+	return s.runner.cfg.Supervisor.Learn(ctx, s.Order.Agent.Executor, res)
 }
 
 // writePreview writes incident.json as it will be, so that whoever hears from the
 // store that an incident has ended finds it so in its workspace. What cannot be
 // written now is no reason not to end.
-func (s *session) writePreview(f store.Finish) {
-	if !s.incident.Status.Open() {
+func (s *Session) writePreview(f store.Finish) {
+	if !s.Incident.Status.Open() {
 		return // it was told before a crash
 	}
-	inc := f.Preview(s.incident, s.cfg.Now())
-	if err := s.ws.WriteIncident(&inc); err != nil {
-		s.log.Warn("incident.json is not current", "event", "incident_file", "error", err)
+	inc := f.Preview(s.Incident, s.runner.cfg.Now())
+	if err := s.Workspace.WriteIncident(&inc); err != nil {
+		s.Log.Warn("incident.json is not current", "event", "incident_file", "error", err)
 	}
 }
 
 // noteEnd says in the journal how the run ended, before the lease goes. A state
 // that no worker has told is told here: of the built-in rules, and of an agent that
 // never came to be, or whose worker died.
-func (s *session) noteEnd(ctx context.Context, out outcome) error {
-	if s.order.Agent.Executor == Builtin || out.Result.StartedAt.IsZero() {
+func (s *Session) noteEnd(ctx context.Context, out Outcome) error {
+	if s.Order.Agent.Executor == Builtin || out.Result.StartedAt.IsZero() {
 		if err := s.noteState(ctx, journal.State{To: out.Result.State, Reason: out.Reason, FailureClass: out.Class}); err != nil {
 			return err
 		}
 	}
-	return s.appendNote(ctx, "finished", newLogItem("incident closed: %s%s", out.Status.Words(), reasonSuffix(out.Reason)))
+	return s.AppendNote(ctx, "finished", NewLogItem("incident closed: %s%s", out.Status.Words(), ReasonSuffix(out.Reason)))
 }
 
 // workloadToMend names the workload to be mended, where it is known.
@@ -95,40 +94,21 @@ func investigationTime(inc nightcrier.Incident) time.Duration {
 }
 
 // showEnd refreshes incident.json and tells whoever counts.
-func (s *session) showEnd(ctx context.Context, out outcome) error {
-	inc, err := s.cfg.Store.Incident(ctx, s.order.IncidentID)
+func (s *Session) showEnd(ctx context.Context, out Outcome) error {
+	inc, err := s.runner.cfg.Store.Incident(ctx, s.Order.IncidentID)
 	if err != nil {
 		return err
 	}
-	run, err := s.cfg.Store.Run(ctx, s.order.RunID)
+	run, err := s.runner.cfg.Store.Run(ctx, s.Order.RunID)
 	if err != nil {
 		return err
 	}
-	s.log.Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "object", workloadToMend(inc), "root_cause", inc.RootCause,
-		"verdict", string(out.Verdict), "failure_reason", inc.FailureReason, "took", investigationTime(inc).String(), "workspace", inc.Workspace, "run", s.order.RunID,
+	s.Log.Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "object", workloadToMend(inc), "root_cause", inc.RootCause,
+		"verdict", string(out.Verdict), "failure_reason", inc.FailureReason, "took", investigationTime(inc).String(), "workspace", inc.Workspace, "run", s.Order.RunID,
 		"cluster_requests", out.Audit.Requests, "denied", out.Audit.Denied, "blocked", out.Result.Blocked, "audit_head", out.Audit.Head)
-	s.cfg.Supervisor.Ended(run, inc, out.Result, out.Audit)
-	if s.ws == nil {
+	s.runner.cfg.Supervisor.Ended(run, inc, out.Result, out.Audit)
+	if s.Workspace == nil {
 		return nil
 	}
-	return s.ws.WriteIncident(&inc)
-}
-
-// announceEnd tells people, once. A retried incident is announced again: the key
-// is the run's.
-func (r *Runner) announceEnd(ctx context.Context, o Order) error {
-	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
-	if err != nil {
-		return err
-	}
-	var rep *nightcrier.Report
-	raw, err := r.cfg.Store.Report(ctx, o.IncidentID)
-	if err == nil {
-		rep = &nightcrier.Report{}
-		err = json.Unmarshal(raw, rep)
-	}
-	if code := nightcrier.CodeOf(err); err != nil && code != nightcrier.NotFound && code != nightcrier.NoReport {
-		return err
-	}
-	return r.cfg.Supervisor.Announce(ctx, inc, rep, o.RunID)
+	return s.Workspace.WriteIncident(&inc)
 }

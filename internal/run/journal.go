@@ -8,37 +8,41 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
-// remark is an entry of our own. The key makes a repeated step say it once.
-type remark struct {
-	key  string
-	item journal.Item
+// Remark is an entry of our own. The key makes a repeated step say it once.
+type Remark struct {
+	Key  string
+	Item journal.Item
 }
 
-// appendNote appends one entry of our own.
-func (s *session) appendNote(ctx context.Context, key string, it journal.Item) error {
-	return s.appendNotes(ctx, remark{key, it})
+// AppendNote appends one entry of our own.
+func (s *Session) AppendNote(ctx context.Context, key string, it journal.Item) error {
+	return s.AppendNotes(ctx, Remark{key, it})
 }
 
-// appendNotes appends entries of our own in one transaction.
-func (s *session) appendNotes(ctx context.Context, list ...remark) error {
+// AppendNotes appends entries of our own in one transaction.
+func (s *Session) AppendNotes(ctx context.Context, list ...Remark) error {
 	entries := make([]nightcrier.JournalEntry, len(list))
 	for i, n := range list {
-		data, err := n.item.JSON()
+		data, err := n.Item.JSON()
 		if err != nil {
 			return err
 		}
-		entries[i] = nightcrier.JournalEntry{Run: s.order.RunID, Key: n.key, Step: step, Time: s.cfg.Now(), Type: n.item.Type, Data: data}
+		entries[i] = nightcrier.JournalEntry{Run: s.Order.RunID, Key: n.Key, Step: step, Time: s.runner.cfg.Now(), Type: n.Item.Type, Data: data}
 	}
 	return s.appendEntries(ctx, entries)
+}
+
+func (s *Session) noteState(ctx context.Context, st journal.State) error {
+	return s.AppendNote(ctx, "state:"+string(st.To), journal.OfState(st))
 }
 
 // journalPage is how many entries are read at once.
 const journalPage = 500
 
-// eachEntry calls fn for every entry of a run's journal, oldest first.
-func (s *session) eachEntry(ctx context.Context, fn func(nightcrier.JournalEntry) error) error {
+// EachEntry calls fn for every entry of a run's journal, oldest first.
+func (s *Session) EachEntry(ctx context.Context, fn func(nightcrier.JournalEntry) error) error {
 	for from := int64(1); ; {
-		entries, err := s.cfg.Store.Journal(ctx, s.order.RunID, from, journalPage)
+		entries, err := s.runner.cfg.Store.Journal(ctx, s.Order.RunID, from, journalPage)
 		if err != nil {
 			return err
 		}
@@ -55,24 +59,24 @@ func (s *session) eachEntry(ctx context.Context, fn func(nightcrier.JournalEntry
 }
 
 // appendEntries masks entries, in place, and stores them in one transaction.
-func (s *session) appendEntries(ctx context.Context, entries []nightcrier.JournalEntry) error {
+func (s *Session) appendEntries(ctx context.Context, entries []nightcrier.JournalEntry) error {
 	for i := range entries {
-		data, err := s.mask.Strings(entries[i].Data)
+		data, err := s.Mask.Strings(entries[i].Data)
 		if err != nil {
 			return err
 		}
 		entries[i].Data = data
 	}
-	if _, err := s.cfg.Store.AppendJournal(ctx, s.order.RunID, entries...); err != nil {
+	if _, err := s.runner.cfg.Store.AppendJournal(ctx, s.Order.RunID, entries...); err != nil {
 		return err
 	}
 	for _, e := range entries {
-		s.cfg.Supervisor.Journaled(e)
+		s.runner.cfg.Supervisor.Journaled(e)
 	}
 	return nil
 }
 
-// newLogItem makes a note of a run's own progress.
-func newLogItem(format string, args ...any) journal.Item {
+// NewLogItem makes a note of a run's own progress.
+func NewLogItem(format string, args ...any) journal.Item {
 	return journal.OfLog(journal.Log{Stream: "run", Level: "info", Text: fmt.Sprintf(format, args...)})
 }

@@ -14,16 +14,11 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
-	"nightcrier.dev/nightcrier/internal/agent/skill"
-	"nightcrier.dev/nightcrier/internal/guard/kept"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
-	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
-	"nightcrier.dev/nightcrier/internal/triage/falsify"
-	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
 // Pipeline is the name of the embedded pipeline.
@@ -44,9 +39,6 @@ const (
 // Builtin is the executor that needs no agent: the facts are the report.
 const Builtin = "builtin"
 
-// scriptExecutor runs an executable of the operator's.
-const scriptExecutor = "script"
-
 // step is the name of the agent step in the journal.
 const step = "investigate"
 
@@ -58,6 +50,18 @@ type Order struct {
 	// Agent is how the agent of the run is started and bounded. Its credentials are no part
 	// of it; they are taken when its worker starts.
 	Agent agent.Spec `json:"agent"`
+}
+
+// Executor returns what is known of the agent; of the built-in rules, nothing that matters here.
+func (o Order) Executor() (agent.Executor, error) {
+	if o.Agent.Executor == Builtin {
+		return agent.Executor{}, nil
+	}
+	who, err := agent.For(o.Agent.Executor)
+	if err == nil && !o.Agent.Shell {
+		who, err = who.WithoutShell()
+	}
+	return who, err
 }
 
 // readOrder reads an order from a checkpoint. What this program does not know in it might be a
@@ -94,57 +98,15 @@ type Supervisor interface {
 	Learn(ctx context.Context, executor string, res nightcrier.AgentResult) error
 	// Ended is told each run that has ended, and what was asked of the cluster in it.
 	Ended(run nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary)
-	// Announce tells people how an incident ended, once; the report is nil where there is
-	// none.
-	Announce(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error
 	// Journaled is told each entry of a run's journal after it is stored.
 	Journaled(e nightcrier.JournalEntry)
 }
 
-// Clusters is how a run reaches the clusters that incidents are of.
+// Clusters is how an agent reaches the cluster of its run.
 type Clusters interface {
-	// Look opens the cluster of a step of ours. What is asked of it goes through a guard,
-	// which tells of each request before it goes out and after.
-	Look(l Look) (View, error)
 	// Access returns the credential that the guard of an agent shall hold, or nil and why
 	// the agent shall look without one.
 	Access(ctx context.Context, cluster, namespace string) (cred *backend.Credential, why string)
-	// Context is the context of kubectl that leads people to a cluster, "" where none is
-	// known.
-	Context(cluster string) string
-	// Labels are those of a cluster, as it is configured.
-	Labels(cluster string) map[string]string
-}
-
-// Look is who looks into a cluster, and for what.
-type Look struct {
-	Cluster string
-	RunID   string
-	// Step is the run's: what it reads is kept under this name in the Workspace.
-	Step      string
-	Workspace *workspace.Workspace
-	// Mask hides the secrets in what is read, and learns.
-	Mask *mask.Masker
-	// Audit is told of each request.
-	Audit func(context.Context, journal.Request) error
-}
-
-// View is what a step sees of a cluster, until it is closed.
-type View struct {
-	// Cluster stands still: all of a step happens at its Now.
-	kept.Cluster
-	// Close keeps what was read.
-	Close func() error
-}
-
-// Memory is what is known beside the cluster.
-type Memory interface {
-	// For finds what the people who run a system wrote for a case. The errors name what
-	// could not be used; the rest was.
-	For(ctx context.Context, c runbook.Case) ([]nightcrier.Runbook, []error)
-	// Recall finds the newest earlier incident of the same fault that came to this
-	// diagnosis. It is a NotFound error where there is none.
-	Recall(ctx context.Context, incidentID string, cause nightcrier.RootCause) (store.Recollection, error)
 }
 
 // Config is what a Runner works with.
@@ -153,10 +115,10 @@ type Config struct {
 	Root     *workspace.Root
 	Workers  Workers
 	Clusters Clusters
-	Skill    *skill.Skill
-	// Include are skills that are installed beside it.
-	Include []*skill.Skill
-	Memory  Memory
+	// Actions are the steps of ours, by their names.
+	Actions map[string]Action
+	// Report is what the agent of an investigation delivers.
+	Report Deliverable
 	// Mask hides the secrets that we hold. Each run has one of its own that learns.
 	Mask       *mask.Masker
 	Supervisor Supervisor
@@ -191,23 +153,25 @@ func New(cfg Config) *Runner {
 	return &Runner{cfg: cfg, cancels: map[string]chan struct{}{}, masks: map[string]*mask.Masker{}}
 }
 
-// Investigate is Workflow. The id is the run's.
-func (r *Runner) Investigate(ctx engine.Context, id string, input []byte) error {
+// Execute is Workflow. The id is the run's.
+func (r *Runner) Execute(ctx engine.Context, id string, input []byte) error {
 	defer r.forgetCancel(id)
 	defer r.forgetMask(id)
 	o, err := readOrder(input)
+	w := &Work{Order: o, runner: r, ctx: ctx, resumed: true}
 	if err == nil {
-		err = r.runSteps(ctx, o)
+		err = w.doSteps()
 	} else {
-		err = errors.Join(err, engine.Insist(ctx, "read the run", func(c context.Context) (err error) { o, err = r.bareOrder(c, id); return err }))
+		err = errors.Join(err, engine.Insist(ctx, "read the run", func(c context.Context) (err error) { w.Order, err = r.bareOrder(c, id); return err }))
 	}
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	// A step was given up, or a checkpoint is refused. The run must end all the
 	// same: its lease goes only so. No checkpoint is asked for; both may be repeated.
-	ended := engine.Insist(ctx, "abandon", func(c context.Context) error { return r.abandonRun(c, o, err) })
-	told := engine.Insist(ctx, "notify abandoned", func(c context.Context) error { return r.announceEnd(c, o) })
+	w.unrecorded, w.begun = true, true
+	ended := engine.Insist(ctx, "abandon", func(c context.Context) error { return r.abandonRun(c, w.Order, err) })
+	_, told := w.act(Notify)
 	return errors.Join(err, ended, told)
 }
 
@@ -217,48 +181,56 @@ func (r *Runner) bareOrder(ctx context.Context, id string) (Order, error) {
 	return Order{RunID: id, IncidentID: run.IncidentID(), Agent: agent.Spec{Executor: run.Executor}}, err
 }
 
-func (r *Runner) runSteps(ctx engine.Context, o Order) error {
-	resumed := true
-	res, err := engine.Step(ctx, "prepare", func(c context.Context) (nightcrier.AgentResult, error) {
-		resumed = false
-		return r.prepareRun(c, o)
-	})
-	if err != nil {
+// The actions of an investigation.
+const (
+	Collect = "collect"
+	Check   = "check"
+	Notify  = "notify"
+)
+
+// doSteps does the steps of the run, one after the other.
+func (w *Work) doSteps() error {
+	if _, err := w.act(Collect); err != nil {
 		return err
 	}
-	if resumed {
-		r.recallLearned(ctx, o.RunID)
+	if w.resumed {
+		w.runner.recallLearned(w.ctx, w.Order.RunID)
 	}
-	var asked repair
-	if !res.State.Terminal() {
-		if res, asked, err = r.runAgent(ctx, o); err != nil {
+	if !w.Result.State.Terminal() {
+		if err := w.runAgent(); err != nil {
 			return err
 		}
 	}
-	tests, err := inSession(ctx, r, o, "test", func(c context.Context, s *session) ([]falsify.Outcome, error) { return s.testHypotheses(c, res, asked) })
+	done, err := w.act(Check)
 	if err != nil {
 		return err
 	}
-	out, err := inSession(ctx, r, o, "check", func(c context.Context, s *session) (outcome, error) { return s.checkOutcome(c, res, asked, tests) })
-	if err != nil {
+	if _, err = Checkpoint(w, "finish", func(c context.Context, s *Session) (bool, error) { return true, s.finishRun(c, *done.Outcome) }); err != nil {
 		return err
 	}
-	if _, err = inSession(ctx, r, o, "finish", func(c context.Context, s *session) (bool, error) { return true, s.finishRun(c, out) }); err != nil {
-		return err
-	}
-	_, err = engine.Step(ctx, "notify", func(c context.Context) (bool, error) { return true, r.announceEnd(c, o) })
+	_, err = w.act(Notify)
 	return err
 }
 
-// runAgent has the agent do its work, and asks it again for a report that lacks
-// something. The result's usage is that of all of it.
-func (r *Runner) runAgent(ctx engine.Context, o Order) (res nightcrier.AgentResult, asked repair, err error) {
-	res, before, err := r.runAttempts(ctx, o)
+// act does a step of ours.
+func (w *Work) act(name string) (Done, error) {
+	done, err := w.runner.cfg.Actions[name].Do(w)
 	if err == nil {
-		res, asked, err = r.repairReport(ctx, o, res)
+		w.Result = done.Result
+	}
+	return done, err
+}
+
+// runAgent has the agent do its work, and asks it again for what lacks something. The result's
+// usage is that of all of it.
+func (w *Work) runAgent() (err error) {
+	res, before, err := w.runAttempts()
+	if err == nil {
+		res, w.Review, err = w.repairDeliverable(w.runner.cfg.Report, res)
 	}
 	res.Usage = before.Plus(res.Usage)
-	return res, asked, err
+	w.Result = res
+	return err
 }
 
 // abandonRun ends a run one of whose steps can never be done. Its agents, if any,
@@ -282,13 +254,13 @@ func (r *Runner) abandonRun(ctx context.Context, o Order, why error) error {
 	if err != nil {
 		return err
 	}
-	s, err := r.openSession(ctx, o)
+	s, err := r.OpenSession(ctx, o)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	class := classOf(why, nightcrier.FailInternal)
-	return s.finishRun(ctx, outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: class, Result: failedResult(class, why)})
+	defer s.Close()
+	class := ClassOf(why, nightcrier.FailInternal)
+	return s.finishRun(ctx, Outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: class, Result: FailedResult(class, why)})
 }
 
 // eachWorker calls fn for the workers of a run.
@@ -304,15 +276,15 @@ func (r *Runner) eachWorker(ctx context.Context, runID string, fn func(backend.O
 
 // runAttempts runs the agent, a second time where the failure says that it may help.
 // It returns what the attempts before the last one used besides.
-func (r *Runner) runAttempts(ctx engine.Context, o Order) (res nightcrier.AgentResult, before nightcrier.Usage, err error) {
+func (w *Work) runAttempts() (res nightcrier.AgentResult, before nightcrier.Usage, err error) {
 	for n := 1; n <= maxAttempts; n++ {
 		if n > 1 {
 			before = before.Plus(res.Usage)
-			if err := r.pauseBeforeRetry(ctx, o); err != nil {
+			if err := w.runner.pauseBeforeRetry(w.ctx, w.Order); err != nil {
 				return res, before, err
 			}
 		}
-		if res, err = r.runAttempt(ctx, o, investigationAttempt(n)); err != nil || !res.FailureClass.Retryable() {
+		if res, err = w.runAttempt(firstAttempt(n)); err != nil || !res.FailureClass.Retryable() {
 			break
 		}
 	}
@@ -334,13 +306,13 @@ func (r *Runner) pauseBeforeRetry(ctx engine.Context, o Order) error {
 }
 
 // runAttempt makes one try: a worker that is started and followed to its end.
-func (r *Runner) runAttempt(ctx engine.Context, o Order, t try) (nightcrier.AgentResult, error) {
+func (w *Work) runAttempt(t try) (nightcrier.AgentResult, error) {
 	suffix := "#" + strconv.Itoa(t.attempt)
-	l, err := inSession(ctx, r, o, "launch"+suffix, func(c context.Context, s *session) (launched, error) { return s.launchWorker(c, t) })
+	l, err := Checkpoint(w, "launch"+suffix, func(c context.Context, s *Session) (launched, error) { return s.launchWorker(c, t) })
 	if err != nil || l.Result.State.Terminal() {
 		return l.Result, err
 	}
-	return inSession(ctx, r, o, "await"+suffix, func(c context.Context, s *session) (nightcrier.AgentResult, error) {
+	return Checkpoint(w, "await"+suffix, func(c context.Context, s *Session) (nightcrier.AgentResult, error) {
 		return s.awaitWorker(c, t, l.Handle)
 	})
 }

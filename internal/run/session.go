@@ -5,47 +5,39 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/evidence"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
-	"nightcrier.dev/nightcrier/internal/run/engine"
 )
 
-// session is a run in one of its steps, with all open that its order names. A step opens it
-// once and hands it down.
-type session struct {
-	*Runner
-	order    Order
-	incident nightcrier.Incident // as it was when the step began
-	mask     *mask.Masker        // of all that is said of the run
-	log      *slog.Logger
+// EvidenceDir is where a workspace has what was recorded.
+const EvidenceDir = "output/evidence"
 
-	// ws is the incident's workspace, nil where there is none, and noWorkspace why.
-	ws          *workspace.Workspace
-	noWorkspace error
-	// evidence is what was recorded of the incident, ofRun the ids that this run recorded:
-	// what an earlier one saw shows nothing about now. Both are there after openEvidence.
-	evidence *evidence.Recorder
-	ofRun    map[string]bool
+// Session is a run in one of its checkpoints, with all open that its order names. A checkpoint
+// opens it once and hands it down.
+type Session struct {
+	Order    Order
+	Incident nightcrier.Incident // as it was when the checkpoint began
+	Mask     *mask.Masker        // of all that is said of the run
+	Log      *slog.Logger
+
+	// Workspace is the incident's, nil where there is none, and NoWorkspace why.
+	Workspace   *workspace.Workspace
+	NoWorkspace error
+	// Evidence is what was recorded of the incident, OfRun the ids that this run recorded:
+	// what an earlier one saw shows nothing about now. Both are there after OpenEvidence.
+	Evidence *evidence.Recorder
+	OfRun    map[string]bool
+
+	runner *Runner
 }
 
-// inSession makes a step of a run, in a session of its own.
-func inSession[T any](ctx engine.Context, r *Runner, o Order, name string, do func(context.Context, *session) (T, error)) (T, error) {
-	return engine.Step(ctx, name, func(c context.Context) (result T, err error) {
-		s, err := r.openSession(c, o)
-		if err != nil {
-			return result, err
-		}
-		defer s.close()
-		return do(c, s)
-	})
-}
-
-// openSession opens what a run has made already.
-func (r *Runner) openSession(ctx context.Context, o Order) (*session, error) {
+// OpenSession opens what a run has made already.
+func (r *Runner) OpenSession(ctx context.Context, o Order) (*Session, error) {
 	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
 	if err != nil {
 		return nil, err
@@ -55,48 +47,61 @@ func (r *Runner) openSession(ctx context.Context, o Order) (*session, error) {
 }
 
 // beginSession begins a run, and makes its workspace.
-func (r *Runner) beginSession(ctx context.Context, o Order) (*session, error) {
+func (r *Runner) beginSession(ctx context.Context, o Order) (*Session, error) {
 	inc, err := r.cfg.Store.BeginRun(ctx, o.RunID)
 	if err != nil {
 		return nil, err
 	}
 	ws, err := r.cfg.Root.Create(o.IncidentID)
-	return r.newSession(o, inc, ws, err), nil
+	s := r.newSession(o, inc, ws, err)
+	s.Log.Info("investigation begins", "event", "investigation_started", "run", o.RunID)
+	if s.Workspace == nil {
+		return s, nil
+	}
+	if err := s.noteState(ctx, journal.State{To: nightcrier.StateCreated}); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
-func (r *Runner) newSession(o Order, inc nightcrier.Incident, ws *workspace.Workspace, err error) *session {
-	s := &session{Runner: r, order: o, incident: inc, mask: r.maskerFor(o.RunID), log: r.loggerFor(inc), noWorkspace: err}
+func (r *Runner) newSession(o Order, inc nightcrier.Incident, ws *workspace.Workspace, err error) *Session {
+	s := &Session{runner: r, Order: o, Incident: inc, Mask: r.maskerFor(o.RunID), Log: r.loggerFor(inc), NoWorkspace: err}
 	if err == nil {
-		s.ws = ws
+		s.Workspace = ws
 	}
 	return s
 }
 
-// openEvidence opens what was recorded until now.
-func (s *session) openEvidence(ctx context.Context) (err error) {
-	if s.evidence, err = evidence.Open(filepath.Join(s.ws.Dir(), evidenceDir)); err != nil {
+// Now is the time by the runner's clock.
+func (s *Session) Now() time.Time { return s.runner.cfg.Now() }
+
+// OpenEvidence opens what was recorded until now.
+func (s *Session) OpenEvidence(ctx context.Context) (err error) {
+	if s.Evidence, err = evidence.Open(filepath.Join(s.Workspace.Dir(), EvidenceDir)); err != nil {
 		return err
 	}
-	s.ofRun = map[string]bool{}
-	return s.eachEntry(ctx, func(e nightcrier.JournalEntry) error {
+	s.OfRun = map[string]bool{}
+	return s.EachEntry(ctx, func(e nightcrier.JournalEntry) error {
 		if e.Type != nightcrier.EntryEvidence {
 			return nil
 		}
 		kept, err := journal.Decode[journal.Evidence](e)
-		s.ofRun[kept.ID] = true
+		s.OfRun[kept.ID] = true
 		return err
 	})
 }
 
-func (s *session) close() {
+// Close closes what is open.
+func (s *Session) Close() {
 	var err error
-	if s.evidence != nil {
-		err = s.evidence.Close()
+	if s.Evidence != nil {
+		err = s.Evidence.Close()
 	}
-	if s.ws != nil {
-		err = errors.Join(err, s.ws.Close())
+	if s.Workspace != nil {
+		err = errors.Join(err, s.Workspace.Close())
 	}
 	if err != nil {
-		s.log.Warn("what a step had open could not be closed", "event", "session", "error", err)
+		s.Log.Warn("what a step had open could not be closed", "event", "session", "error", err)
 	}
 }

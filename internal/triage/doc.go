@@ -1,5 +1,8 @@
-// Package triage is the room of what the investigation of an incident does beyond running an
-// agent: what the agent is told, what its report has to say, and whether that is so. It offers:
+// Package triage is what the investigation of an incident does beyond running an agent: the
+// facts that it is told, the tests and the checks of its report, and what people hear of it.
+// These are actions of a run, and the report the contract of what its agent delivers.
+//
+// The room also offers:
 //
 //   - falsify: the tests that a report names against its own hypotheses
 //   - prompt: everything that an agent is told

@@ -19,11 +19,11 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
-	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+	oneshot "nightcrier.dev/nightcrier/internal/oneshot/triage"
 	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
-	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/triage"
 )
 
 // ReplayOptions say which investigation is made again, and how.
@@ -119,7 +119,7 @@ func Replay(ctx context.Context, o ReplayOptions) (out ReplayResult, err error) 
 type replayer struct {
 	o     ReplayOptions
 	rec   *replay.Record
-	begun run.Begun
+	begun triage.Begun
 	// tapes are of our own steps, facts what these had found when the agent was asked.
 	tapes map[string]*replay.Player
 	facts nightcrier.Report
@@ -147,12 +147,12 @@ type replayer struct {
 // readRecord reads the record.
 func (o ReplayOptions) readRecord(rec *replay.Record) (r *replayer, err error) {
 	r = &replayer{o: o, rec: rec, tapes: map[string]*replay.Player{}, doubted: len(rec.Doubts) > 0}
-	raw, err := rec.File(run.BegunFile)
+	raw, err := rec.File(triage.BegunFile)
 	if err == nil && raw == nil {
-		err = fmt.Errorf("%s is missing: it was recorded by an earlier version, or the run ended before its facts were collected", run.BegunFile)
+		err = fmt.Errorf("%s is missing: it was recorded by an earlier version, or the run ended before its facts were collected", triage.BegunFile)
 	}
 	if err == nil {
-		r.begun, err = run.ReadBegun(raw)
+		r.begun, err = triage.ReadBegun(raw)
 	}
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "incident %s cannot be replayed: %w", filepath.Base(o.Workspace), err)
@@ -174,7 +174,7 @@ func (o ReplayOptions) readRecord(rec *replay.Record) (r *replayer, err error) {
 	if r.answers, err = rec.HasAnswers(); err != nil {
 		lacking = errors.Join(lacking, err)
 	}
-	if err := readJSON(rec, run.DiagnosisFile, &r.facts); err != nil {
+	if err := readJSON(rec, triage.DiagnosisFile, &r.facts); err != nil {
 		lacking = errors.Join(lacking, err)
 	}
 	switch {
@@ -237,6 +237,7 @@ func (r *replayer) boundOrder() error {
 	} else {
 		a.TriageScript = ""
 	}
+	a.Shell = a.Shell && r.o.Config.Agent.Shell
 	a.Timeout = atMost(a.Timeout, r.o.Config.Agent.Timeout)
 	a.Grace = atMost(a.Grace, r.o.Config.Agent.Grace)
 	a.MaxWorkspaceBytes = atMost(a.MaxWorkspaceBytes, r.o.Config.Agent.MaxWorkspaceBytes)
@@ -282,16 +283,25 @@ func (r *replayer) notServed(servers []toolserver.Server) {
 // checkRecord refuses a record whose ids would become paths, or do not belong together.
 func (r *replayer) checkRecord() error {
 	b := &r.begun
-	for _, id := range []string{b.Incident.ID, b.Run.ID} {
-		if err := nightcrier.CheckID(id); err != nil {
-			return nightcrier.Errorf(nightcrier.Invalid, "the record names no incident: %w", err)
-		}
+	wrong := func(what string, err error) error {
+		return nightcrier.Errorf(nightcrier.Invalid, "%s is damaged, or is no record of a run: %s: %w", filepath.Join(r.rec.Dir(), run.BegunFile), what, err)
+	}
+	if err := nightcrier.CheckID(b.Incident.ID); err != nil {
+		return wrong("incident", err)
+	}
+	if err := nightcrier.CheckID(b.Run.ID); err != nil {
+		return wrong("run", err)
 	}
 	if b.Order.RunID != b.Run.ID || b.Order.IncidentID != b.Incident.ID {
-		return nightcrier.Errorf(nightcrier.Invalid, "the record is of more than one run")
+		return wrong("order", errors.New("it is of another run"))
 	}
 	if err := b.Incident.Resource.Check(); err != nil && !b.Incident.Resource.IsZero() {
-		return nightcrier.Errorf(nightcrier.Invalid, "the record's incident: %w", err)
+		return wrong("resource", err)
+	}
+	if who := b.Order.Agent.Executor; who != config.Builtin {
+		if _, err := agent.For(who); err != nil {
+			return wrong("executor", err)
+		}
 	}
 	return nil
 }
@@ -302,8 +312,8 @@ func (r *replayer) runReplay(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	cfg, o := r.replayConfig(dir), app.Options{
-		Logger: r.o.Logger, Version: r.o.Version, WorkerCommand: r.o.WorkerCommand, RetryPause: triage.RetryPause,
-		Runs: r.readRecorded, Order: r.recordedOrder,
+		Logger: r.o.Logger, Version: r.o.Version, WorkerCommand: r.o.WorkerCommand, RetryPause: oneshot.RetryPause,
+		Triage: r.readRecorded, Order: r.recordedOrder,
 	}
 	o.Config = cfg
 	if r.answers {
@@ -374,8 +384,8 @@ func (r *replayer) seedWorkspace(ctx context.Context, dir string) (err error) {
 // maskKey takes over the key by which secrets were masked, where it can be read, so
 // that the same secret has the same tag.
 func (r *replayer) maskKey(dir string) error {
-	key, err := os.ReadFile(filepath.Join(filepath.Dir(r.rec.Dir()), workspace.MaskKeyFile))
-	if err != nil || len(key) < 32 {
+	key := workspace.ReadMaskKey(filepath.Dir(r.rec.Dir()))
+	if key == nil {
 		return nil
 	}
 	if err := os.WriteFile(filepath.Join(dir, workspace.MaskKeyFile), key, 0o600); err != nil {

@@ -18,9 +18,10 @@ import (
 	"nightcrier.dev/nightcrier/internal/fake/demo"
 	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
-	"nightcrier.dev/nightcrier/internal/oneshot/triage"
+	oneshot "nightcrier.dev/nightcrier/internal/oneshot/triage"
 	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/triage"
 )
 
 // defaults is a configuration of which nothing is set.
@@ -47,7 +48,7 @@ func TestReplayOfTheRulesComesToTheSame(t *testing.T) {
 		t.Run(sc.Name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			was, err := triage.Run(t.Context(), triage.Options{
+			was, err := oneshot.Run(t.Context(), oneshot.Options{
 				Config: defaults(t), Logger: slog.New(slog.DiscardHandler), Version: "test", Executor: config.Builtin, Out: dir,
 				Event: sc.Notifications[0], Snapshot: sc.Snapshot, Cluster: sc.Cluster,
 			})
@@ -59,6 +60,9 @@ func TestReplayOfTheRulesComesToTheSame(t *testing.T) {
 			})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if slices.ContainsFunc(again.Aspects, func(a Aspect) bool { return a.Name == "cost" || a.Name == "tokens" || a.Name == "time" }) {
+				t.Errorf("what it took is compared: %+v", again.Aspects)
 			}
 			if !again.Same || len(again.NotAsked)+len(again.NotRecorded) > 0 {
 				t.Errorf("%+v", again)
@@ -74,7 +78,7 @@ func TestReplayOfChangedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	sc, dir := scenarios[0], t.TempDir()
-	was, err := triage.Run(t.Context(), triage.Options{
+	was, err := oneshot.Run(t.Context(), oneshot.Options{
 		Config: defaults(t), Logger: slog.New(slog.DiscardHandler), Version: "test", Executor: config.Builtin, Out: dir,
 		Event: sc.Notifications[0], Snapshot: sc.Snapshot, Cluster: sc.Cluster,
 	})
@@ -137,14 +141,23 @@ func TestReplayOfChangedRecords(t *testing.T) {
 		t.Errorf("without its first tape: %v", err)
 	}
 	for name, change := range map[string]func() error{
-		"is damaged": func() error { return os.WriteFile(filepath.Join(ws, run.BegunFile), []byte("{"), 0o600) },
-		"is missing": func() error { return os.Remove(filepath.Join(ws, run.BegunFile)) },
+		"is damaged": func() error { return os.WriteFile(filepath.Join(ws, triage.BegunFile), []byte("{"), 0o600) },
+		"is missing": func() error { return os.Remove(filepath.Join(ws, triage.BegunFile)) },
 	} {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := again(true); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), run.BegunFile) {
+		if _, err := again(true); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), triage.BegunFile) {
 			t.Errorf("what it began with %s: %v", name, err)
+		}
+	}
+	begun, tape := filepath.Join(ws, run.BegunFile), replay.File(replay.Prepare)
+	for name, text := range map[string]string{"of nothing": "{}", "of no run": `{"incident":{"id":"` + was.Incident.ID + `"},"run":{"id":"../.."}}`} {
+		if err := os.WriteFile(begun, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := again(true); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), begun+" is damaged") || strings.Contains(err.Error(), tape) {
+			t.Errorf("it began with a document %s: %v", name, err)
 		}
 	}
 	if err := os.RemoveAll(ws); err != nil {
@@ -201,7 +214,7 @@ func TestReplayWithAnotherSkill(t *testing.T) {
 func TestTheWorkspaceOfARecord(t *testing.T) {
 	rec := &replay.Record{}
 	for said, want := range map[string]string{"/srv/w/incident-1": "/srv/w/incident-1", "e": "incident-1", "": "incident-1", "/": "incident-1", "incident-1": "incident-1"} {
-		r := &replayer{rec: rec, begun: run.Begun{Workspace: said, Incident: nightcrier.Incident{ID: "1"}}}
+		r := &replayer{rec: rec, begun: triage.Begun{Workspace: said, Incident: nightcrier.Incident{ID: "1"}}}
 		if got := r.workspaceThen(); got != want {
 			t.Errorf("%q: %q", said, got)
 		}
@@ -236,6 +249,17 @@ func TestAScriptOfTheRecordIsNotRun(t *testing.T) {
 	}
 }
 
+// An executor is one that there is: what it is called is printed, and finds a program.
+func TestTheExecutorOfARecord(t *testing.T) {
+	id := nightcrier.NewID()
+	for who, ok := range map[string]bool{config.Builtin: true, "codex": true, "": false, "x": false, "codex\x1b]0;owned\a": false} {
+		r := &replayer{rec: &replay.Record{}, begun: run.Begun{Incident: nightcrier.Incident{ID: id}, Run: nightcrier.Run{ID: id}, Order: run.Order{RunID: id, IncidentID: id, Agent: agent.Spec{Executor: who}}}}
+		if err := r.checkRecord(); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%q: %v", who, err)
+		}
+	}
+}
+
 // A record is not obeyed where it would ask others, spend, or have its agent confined
 // less than is configured.
 func TestReplayIsNotLedByTheRecord(t *testing.T) {
@@ -245,10 +269,11 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 	} {
 		cfg := defaults(t)
 		cfg.Agent.Require, cfg.Agent.UIDBase, cfg.ToolServers = tt.configured, 70000, []config.ToolServer{{Name: "tickets"}}
+		cfg.Agent.Shell = false
 		limit := budget.Limit{Tokens: 9}
 		r := &replayer{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
 		cfg.Agent.SystemPromptFile, cfg.Agent.Timeout = "/etc/nightcrier/system.md", 7*time.Minute
-		r.begun.Order = run.Order{Agent: agent.Spec{Executor: "codex",
+		r.begun.Order = run.Order{Agent: agent.Spec{Executor: "codex", Shell: true,
 			Command: "/tmp/codex", ScriptPath: "evil.sh", CLI: "evil", SkillsDir: "/root", SystemPromptFile: "/root/.ssh/id_ed25519", TriageScript: "evil.sh",
 			Timeout: 24 * time.Hour, Grace: -1, MaxWorkspaceBytes: 1 << 50,
 			Require: tt.recorded, UIDBase: 1, ReadPaths: []string{"/root/.ssh"}, ToolServers: []toolserver.Server{{Name: "tickets", Command: []string{"/bin/sh"}}},
@@ -263,6 +288,9 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		}
 		if a.Timeout != 7*time.Minute || a.Grace != cfg.Agent.Grace || a.MaxWorkspaceBytes != cfg.Agent.MaxWorkspaceBytes {
 			t.Errorf("limits of the record: %+v", a)
+		}
+		if a.Shell {
+			t.Error("it has a shell, which is configured away")
 		}
 		if a.Require != tt.want || a.UIDBase != 70000 || len(a.ReadPaths)+len(a.ToolServers) > 0 || a.Budget != (budget.Limits{Run: limit}) {
 			t.Errorf("%+v: %+v", tt, a)

@@ -24,6 +24,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/replay"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/triage"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
 
@@ -75,7 +76,7 @@ func (r *replayer) setStage(dir string, cfg *config.Config) (done func(), err er
 }
 
 // readRecorded has runs find the record in the place of what was outside of the recorded one.
-func (r *replayer) readRecorded(c *run.Config) {
+func (r *replayer) readRecorded(c *triage.Triage) {
 	c.Clusters, c.Memory = recordedClusters{c.Clusters, r}, recordedMemory{r}
 	if r.skill != nil {
 		all := skill.Put(append([]*skill.Skill{c.Skill}, c.Include...), r.skill)
@@ -89,12 +90,12 @@ func (r *replayer) recordedOrder(run.Order) run.Order { return r.begun.Order }
 // recordedClusters are the one cluster of the record. Live is the recorded API server, which
 // answers what the record has no tape for.
 type recordedClusters struct {
-	live run.Clusters
+	live triage.Clusters
 	*replayer
 }
 
-// Look implements run.Clusters.
-func (c recordedClusters) Look(l run.Look) (run.View, error) {
+// Look implements triage.Clusters.
+func (c recordedClusters) Look(l triage.Look) (triage.View, error) {
 	then := c.tapes[l.Step]
 	if then == nil {
 		view, err := c.live.Look(l)
@@ -103,21 +104,21 @@ func (c recordedClusters) Look(l run.Look) (run.View, error) {
 	}
 	step, err := kept.BeginStep(l.Workspace, l.RunID, l.Step, c.o.Version, l.Mask)
 	if err != nil {
-		return run.View{}, err
+		return triage.View{}, err
 	}
 	view, err := step.Again(then)
-	return run.View{Cluster: view, Close: step.Close}, err
+	return triage.View{Cluster: view, Close: step.Close}, err
 }
 
-// Access implements run.Clusters.
+// Access implements triage.Clusters.
 func (c recordedClusters) Access(context.Context, string, string) (*backend.Credential, string) {
 	return c.access, c.why
 }
 
-// Context implements run.Clusters.
+// Context implements triage.Clusters.
 func (c recordedClusters) Context(string) string { return c.begun.Context }
 
-// Labels implements run.Clusters. What was found by them is in the record.
+// Labels implements triage.Clusters. What was found by them is in the record.
 func (c recordedClusters) Labels(string) map[string]string { return nil }
 
 // timeThen is when the facts were collected.
@@ -130,12 +131,12 @@ func (r *replayer) timeThen() (at time.Time) {
 // come to.
 type recordedMemory struct{ *replayer }
 
-// For implements run.Memory.
+// For implements triage.Memory.
 func (m recordedMemory) For(context.Context, runbook.Case) ([]nightcrier.Runbook, []error) {
 	return slices.Clone(m.facts.Runbooks), nil
 }
 
-// Recall implements run.Memory.
+// Recall implements triage.Memory.
 func (m recordedMemory) Recall(_ context.Context, _ string, cause nightcrier.RootCause) (store.Recollection, error) {
 	then := m.facts.Recalled
 	if then == nil || then.Cause != cause.Cause || then.Object != cause.Object {
@@ -168,8 +169,7 @@ func readJSON(rec *replay.Record, name string, into any) error {
 
 // useRecordedSkills takes those that the agent had then: their copies.
 func (r *replayer) useRecordedSkills(cfg *config.Config) error {
-	at := filepath.Join(r.rec.Dir(), ".claude", "skills")
-	copies, err := os.ReadDir(at)
+	at, copies, err := r.rec.List(".claude", "skills")
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Invalid, "the skills that the agent had: %w", err)
 	}

@@ -23,6 +23,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/triage/report"
 )
 
 // Options say what is to be investigated now: one of Target, Event and Alert.
@@ -74,7 +75,7 @@ type Result struct {
 }
 
 // ReportFile is the whole report in the incident's workspace.
-func (t Result) ReportFile() string { return filepath.Join(t.Incident.Workspace, run.FinalReport) }
+func (t Result) ReportFile() string { return filepath.Join(t.Incident.Workspace, report.FinalFile) }
 
 // Run investigates one thing with a store of its own. A Target that cannot be
 // read is an error: NotFound, or Unreachable also when access is denied.

@@ -1,10 +1,5 @@
 package prompt
 
-import (
-	"bytes"
-	"slices"
-)
-
 // Repair asks for a report again, in the session that wrote it: the problems are
 // what is wrong with it, in our words. Nothing of the report itself is repeated,
 // and whatever stands in a problem expands to nothing.
@@ -16,13 +11,4 @@ func Repair(who Agent, problems []string) []byte {
 	return []byte(renderTemplate("repair.md", map[string]any{
 		"Problems": said, "Headings": headings, "Sentence": ReadOnly, "ReportPath": defaultReportPath, "AnswersOnly": who.AnswersOnly,
 	}))
-}
-
-// Again adds what was asked later to the record of what was sent. It is added once.
-func Again(sent, asked []byte) []byte {
-	more := append([]byte("\n\n# Asked again, in the same session\n\n"), asked...)
-	if bytes.HasSuffix(sent, more) {
-		return sent
-	}
-	return append(slices.Clone(sent), more...)
 }

@@ -1,7 +1,6 @@
 package prompt
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 )
@@ -28,13 +27,5 @@ func TestHostileProblemsExpandToNothing(t *testing.T) {
 		if strings.Contains(got, bad) {
 			t.Errorf("it holds %q:\n%s", bad, got)
 		}
-	}
-}
-
-func TestWhatWasAskedAgainIsRecordedOnce(t *testing.T) {
-	sent, asked := []byte("# User prompt\n\nlook"), Repair(Agent{}, []string{"nothing"})
-	once := Again(sent, asked)
-	if twice := Again(once, asked); !bytes.Equal(twice, once) || !bytes.HasPrefix(once, sent) || bytes.Count(once, asked) != 1 {
-		t.Errorf("recorded as\n%s", twice)
 	}
 }

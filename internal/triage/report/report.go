@@ -14,6 +14,9 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
+// FinalFile is the file in a workspace that has the report for people.
+const FinalFile = "output/final-report.md"
+
 // Title is the first heading of every report.
 const Title = "# Kubernetes Incident Triage Report"
 

@@ -401,10 +401,5 @@ func (k *key) allSpellings() []spelling {
 }
 
 func (k *key) hasSpelling(layer Layer, name string) bool {
-	for _, s := range k.also {
-		if s.layer == layer && s.name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.also, func(s spelling) bool { return s.layer == layer && s.name == name })
 }

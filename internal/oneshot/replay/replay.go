@@ -287,7 +287,7 @@ func (r *replayer) checkRecord() error {
 			return nightcrier.Errorf(nightcrier.Invalid, "the record names no incident: %w", err)
 		}
 	}
-	if b.Order.RunID != b.Run.ID || b.Order.IncidentID != b.Incident.ID {
+	if b.Order.RunID != b.Run.ID || b.Order.IncidentID() != b.Incident.ID {
 		return nightcrier.Errorf(nightcrier.Invalid, "the record is of more than one run")
 	}
 	if err := b.Incident.Resource.Check(); err != nil && !b.Incident.Resource.IsZero() {

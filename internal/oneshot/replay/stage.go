@@ -169,8 +169,7 @@ func readJSON(rec *replay.Record, name string, into any) error {
 
 // useRecordedSkills takes those that the agent had then: their copies.
 func (r *replayer) useRecordedSkills(cfg *config.Config) error {
-	at := filepath.Join(r.rec.Dir(), ".claude", "skills")
-	copies, err := os.ReadDir(at)
+	at, copies, err := r.rec.List(".claude", "skills")
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Invalid, "the skills that the agent had: %w", err)
 	}

@@ -291,7 +291,7 @@ func (r *replayer) checkRecord() error {
 			return wrong(what, fmt.Errorf("%.100q is no id", id))
 		}
 	}
-	if b.Order.RunID != b.Run.ID || b.Order.IncidentID != b.Incident.ID {
+	if b.Order.RunID != b.Run.ID || b.Order.IncidentID() != b.Incident.ID {
 		return wrong("order", errors.New("it is of another run"))
 	}
 	if err := b.Incident.Resource.Check(); err != nil && !b.Incident.Resource.IsZero() {

@@ -73,7 +73,7 @@ func (c *cluster) auditRequest(_ context.Context, r guardkube.AuditRecord) error
 			return err
 		}
 	}
-	return c.records.appendItem(journal.OfRequest(journal.Request(r)))
+	return c.records.appendItem(journal.OfRequest(r))
 }
 
 // writeKubeconfig replaces the agent's kubeconfig by the guard's, with the

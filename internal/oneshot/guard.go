@@ -71,7 +71,7 @@ func OpenGuard(o GuardOptions) (_ *Guard, err error) {
 	if err != nil {
 		return nil, err
 	}
-	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
+	up, err := guardkube.Dial(cred.Kubeconfig, cred.Env)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (w *worker) openCluster(l net.Listener, cred *backend.Credential, r *record
 			l.Close() // closed already is as good
 		}
 	}()
-	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
+	up, err := guardkube.Dial(cred.Kubeconfig, cred.Env)
 	if err != nil {
 		return nil, err
 	}

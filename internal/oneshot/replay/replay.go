@@ -286,11 +286,10 @@ func (r *replayer) checkRecord() error {
 	wrong := func(what string, err error) error {
 		return nightcrier.Errorf(nightcrier.Invalid, "%s is damaged, or is no record of a run: %s: %w", filepath.Join(r.rec.Dir(), triage.BegunFile), what, err)
 	}
-	if err := nightcrier.CheckID(b.Incident.ID); err != nil {
-		return wrong("incident", err)
-	}
-	if err := nightcrier.CheckID(b.Run.ID); err != nil {
-		return wrong("run", err)
+	for what, id := range map[string]string{"incident": b.Incident.ID, "run": b.Run.ID} {
+		if !nightcrier.ValidID(id) {
+			return wrong(what, fmt.Errorf("%.100q is no id", id))
+		}
 	}
 	if b.Order.RunID != b.Run.ID || b.Order.IncidentID() != b.Incident.ID {
 		return wrong("order", errors.New("it is of another run"))

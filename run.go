@@ -85,7 +85,31 @@ type Run struct {
 	// CancelRequested asks the run to stop; Cause says who asked.
 	CancelRequested bool   `json:"cancelRequested,omitempty"`
 	Cause           string `json:"cause,omitempty"`
+	// WaitsFor is what keeps an open run from going on, nil where nothing does.
+	WaitsFor *Wait `json:"waitsFor,omitempty"`
+	// Steps are there where one run is shown.
+	Steps []Step `json:"steps,omitempty"`
 }
+
+// Wait is what a run waits for, and in words for people.
+type Wait struct {
+	For  WaitKind `json:"for"`
+	Text string   `json:"text"`
+}
+
+// WaitKind is the kind of thing that a run waits for.
+type WaitKind string
+
+// What runs wait for. The first three keep a run in the queue, and are seen there; the
+// others a run says of itself while it holds its lease.
+const (
+	WaitKey      WaitKind = "key"     // another run has the key
+	WaitLimit    WaitKind = "limit"   // as many runs as may be are under way
+	WaitBreaker  WaitKind = "breaker" // its executor fails
+	WaitBudget   WaitKind = "budget"
+	WaitApproval WaitKind = "approval"
+	WaitSchedule WaitKind = "schedule" // a time
+)
 
 // IncidentID is the incident that the run is about, "" where it is about anything else.
 func (r Run) IncidentID() string {

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 )
 
 // peerProcess makes the test binary a scripted fault source instead, so that

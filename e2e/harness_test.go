@@ -16,9 +16,9 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/cluster/snapshot"
-	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 	"nightcrier.dev/nightcrier/internal/test/pgtest"
 	"nightcrier.dev/nightcrier/internal/test/testproc"
 )

@@ -32,6 +32,10 @@ func TestWhatIsNotFoundMayBeElsewhere(t *testing.T) {
 		d.Spec.Replicas = new(int32)
 		return d
 	}
+	set := func(ns string) *appsv1.ReplicaSet {
+		return &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "cart-5d4f8c7b9d", OwnerReferences: owned("Deployment", "cart")}}
+	}
+	const never = "it may never have been there"
 	other := []metav1.Object{namespace("default"), namespace("kube-system"), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "other-1"}}}
 	for name, c := range map[string]struct {
 		objects []metav1.Object
@@ -41,22 +45,23 @@ func TestWhatIsNotFoundMayBeElsewhere(t *testing.T) {
 		gone    string
 		doubt   string
 	}{
-		"another cluster, a Pod":           {other, nil, at("Pod", "shop", "cart-5d4f8c7b9d-x"), "webhook", "", "neither was its namespace"},
-		"another cluster, a Deployment":    {other, nil, at("Deployment", "shop", "cart"), "mcp", "", "neither was its namespace"},
-		"another cluster, a claim":         {other, nil, at("PersistentVolumeClaim", "shop", "data"), "cli", "", "neither was its namespace"},
-		"another cluster, a namespace":     {other, nil, at("Namespace", "", "shop"), "webhook", "", "nothing else tells which cluster"},
-		"another cluster, a Node":          {other, nil, at("Node", "", "n1"), "webhook", "", "nothing else tells which cluster"},
-		"every cluster has it":             {other, nil, at("Pod", "default", "cart-5d4f8c7b9d-x"), "webhook", "", "every cluster has a namespace default"},
-		"an empty cluster":                 {nil, nil, at("Pod", "shop", "cart-5d4f8c7b9d-x"), "", "", "neither was its namespace"},
-		"the namespace may not be read":    {nil, []string{"Namespace"}, at("Pod", "shop", "cart-5d4f8c7b9d-x"), "webhook", "", "nothing of its namespace could be read"},
-		"its own namespace is there":       {[]metav1.Object{namespace("shop")}, nil, at("Deployment", "shop", "cart"), "webhook", "shop/Deployment/cart", ""},
-		"something of its namespace":       {[]metav1.Object{settings}, []string{"Namespace"}, at("Deployment", "shop", "cart"), "webhook", "shop/Deployment/cart", ""},
-		"what made it is in default":       {append(slices.Clone(other), made("default")), nil, at("Pod", "default", "cart-5d4f8c7b9d-x"), "webhook", "", ""},
-		"our watch saw the Pod":            {other, nil, at("Pod", "shop", "cart-5d4f8c7b9d-x"), "watch", "Namespace shop", ""},
-		"our watch saw the namespace":      {other, nil, at("Namespace", "", "shop"), "watch", "Namespace/shop", ""},
-		"our watch saw the Node":           {other, nil, at("Node", "", "n1"), "watch", "Node/n1", ""},
-		"our watch saw a Pod in default":   {other, nil, at("Pod", "default", "cart-5d4f8c7b9d-x"), "watch", "default/Pod/cart-5d4f8c7b9d-x", ""},
-		"our watch may not see namespaces": {nil, []string{"Namespace"}, at("Deployment", "shop", "cart"), "watch", "shop/Deployment/cart", ""},
+		"another cluster, a Pod":            {other, nil, at("Pod", "shop", "cart-5d4f8c7b9d-x"), "webhook", "", "neither was its namespace"},
+		"another cluster, a Deployment":     {other, nil, at("Deployment", "shop", "cart"), "mcp", "", "neither was its namespace"},
+		"another cluster, a claim":          {other, nil, at("PersistentVolumeClaim", "shop", "data"), "cli", "", "neither was its namespace"},
+		"another cluster, a namespace":      {other, nil, at("Namespace", "", "shop"), "webhook", "", "nothing else tells which cluster"},
+		"another cluster, a Node":           {other, nil, at("Node", "", "n1"), "webhook", "", "nothing else tells which cluster"},
+		"every cluster has it":              {other, nil, at("Pod", "default", "cart-5d4f8c7b9d-x"), "webhook", "", "every cluster has a namespace default"},
+		"an empty cluster":                  {nil, nil, at("Pod", "shop", "cart-5d4f8c7b9d-x"), "", "", "neither was its namespace"},
+		"the namespace may not be read":     {nil, []string{"Namespace"}, at("Pod", "shop", "cart-5d4f8c7b9d-x"), "webhook", "", "nothing of its namespace could be read"},
+		"its own namespace is there":        {[]metav1.Object{namespace("shop")}, nil, at("Deployment", "shop", "cart"), "webhook", never, ""},
+		"something of its namespace":        {[]metav1.Object{settings}, []string{"Namespace"}, at("Deployment", "shop", "cart"), "webhook", never, ""},
+		"its name alone tells what made it": {append(slices.Clone(other), made("default")), nil, at("Pod", "default", "cart-5d4f8c7b9d-x"), "webhook", never, ""},
+		"its ReplicaSet tells what made it": {append(slices.Clone(other), made("default"), set("default")), nil, at("Pod", "default", "cart-5d4f8c7b9d-x"), "webhook", "", ""},
+		"our watch saw the Pod":             {other, nil, at("Pod", "shop", "cart-5d4f8c7b9d-x"), "watch", "Namespace shop", ""},
+		"our watch saw the namespace":       {other, nil, at("Namespace", "", "shop"), "watch", "Namespace/shop", ""},
+		"our watch saw the Node":            {other, nil, at("Node", "", "n1"), "watch", "Node/n1", ""},
+		"our watch saw a Pod in default":    {other, nil, at("Pod", "default", "cart-5d4f8c7b9d-x"), "watch", "default/Pod/cart-5d4f8c7b9d-x", ""},
+		"our watch may not see namespaces":  {nil, []string{"Namespace"}, at("Deployment", "shop", "cart"), "watch", "shop/Deployment/cart", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fake := newCluster(c.objects...)
@@ -81,6 +86,10 @@ func TestWhatIsNotFoundMayBeElsewhere(t *testing.T) {
 				t.Errorf("verdict %s, not checked %+v", r.Verdict, r.NotChecked)
 			case c.doubt != "" && !strings.HasPrefix(r.Actions[0].Action, "See whether the credential of cluster prod-1 leads to the cluster"):
 				t.Errorf("the first step is %+v", r.Actions[0])
+			case c.gone == never:
+				if r.Verdict != nightcrier.VerdictUndetermined || !says("does not exist") || len(r.Actions) == 0 {
+					t.Errorf("verdict %s, not checked %+v", r.Verdict, r.NotChecked)
+				}
 			case c.doubt == "" && (r.Verdict != nightcrier.VerdictRecovered || !says("does not exist any more")):
 				t.Errorf("verdict %s, not checked %+v", r.Verdict, r.NotChecked)
 			case c.gone != "" && r.Hypotheses[0].Statement != c.gone+" is gone, and with it what was wrong there.":

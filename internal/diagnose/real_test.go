@@ -64,7 +64,7 @@ func (w *world) diagnose(t *testing.T, kind, name string) diagnose.Diagnosis {
 	defer ev.Close()
 	d, err := diagnose.Run(t.Context(), diagnose.Input{
 		Incident: &nightcrier.Incident{ID: nightcrier.NewID(), Cluster: "test", Resource: target, Severity: nightcrier.Critical},
-		Event:    nightcrier.Event{ID: "e1", Cluster: "test", FaultType: "Fault", Resource: target, Context: "something is wrong"},
+		Event:    nightcrier.Event{ID: "e1", Cluster: "test", FaultType: nightcrier.FaultPodNotReady, Resource: target, Context: "something is wrong"},
 		Reader:   w.reader, Evidence: ev, Now: w.now,
 	})
 	if err != nil {

@@ -2,6 +2,5 @@
 // a cluster or a key: in a demo, a self-test, a doctor's trial. It offers:
 //
 //   - demo: recorded clusters, each with a fault
-//   - fakemcp: a Kubernetes MCP server that pushes faults
 //   - fakemodel: a model's API
 package fake

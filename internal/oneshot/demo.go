@@ -19,7 +19,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/fake/demo"
-	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/oneshot/triage"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -58,8 +57,8 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 		d = slices.DeleteFunc(d, func(sc demo.Scenario) bool { return sc.Calm })
 		d = d[:min(len(d), scriptedMost)]
 	}
-	peer := fakemcp.NewPeer()
-	if err := peer.Listen(); err != nil {
+	peer, err := openDemoPeer(d)
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, peer.Close()) }()
@@ -165,7 +164,7 @@ const scriptedMost = 6
 
 // demoConfig is the embedded defaults with the scenarios' clusters. The
 // environment has no say, but for a real agent.
-func demoConfig(o DemoOptions, d []demo.Scenario, peer *fakemcp.Peer, dir string) (*config.Config, func(), error) {
+func demoConfig(o DemoOptions, d []demo.Scenario, peer *demoPeer, dir string) (*config.Config, func(), error) {
 	done := func() {}
 	var env []string
 	for _, name := range demoVariables() {
@@ -199,7 +198,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *fakemcp.Peer, dir string
 		return nil, nil, err
 	}
 	for _, sc := range d {
-		cfg.Clusters = append(cfg.Clusters, config.Cluster{Name: sc.Cluster, MCP: config.MCP{Endpoint: peer.URL(sc.Cluster), Mode: "auto"}})
+		cfg.Clusters = append(cfg.Clusters, config.Cluster{Name: sc.Cluster, MCP: config.MCP{Endpoint: peer.endpointOf(sc.Cluster), Mode: "auto"}})
 	}
 	return cfg, done, nil
 }
@@ -220,22 +219,15 @@ type demoShow struct {
 	o         DemoOptions
 	app       *app.App
 	scenarios []demo.Scenario
-	peer      *fakemcp.Peer
+	peer      *demoPeer
 }
 
 func (s demoShow) playScenarios(ctx context.Context) error {
-	for _, sc := range s.scenarios {
-		if err := s.peer.AwaitSubscribed(ctx, sc.Cluster); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(s.o.Stderr, "Replaying %d recorded notifications from %d clusters; executor %s.\n", s.countPushed(), len(s.scenarios), s.o.Executor)
-	for _, sc := range s.scenarios {
-		for _, n := range sc.Notifications {
-			if _, err := s.peer.Push(sc.Cluster, n); err != nil {
-				return fmt.Errorf("demo scenario %s: %w", sc.Name, err)
-			}
-		}
+	err := s.peer.pushAll(ctx, s.scenarios, func() {
+		fmt.Fprintf(s.o.Stderr, "Replaying %d recorded notifications from %d clusters; executor %s.\n", s.countPushed(), len(s.scenarios), s.o.Executor)
+	})
+	if err != nil {
+		return err
 	}
 	list, err := s.awaitIncidents(ctx)
 	if err != nil {

@@ -33,8 +33,7 @@ type fannedIn struct {
 
 // scope is what the expressions of a step see.
 func (w *Work) scope() pipeline.Scope {
-	subject := w.frozen.Subject
-	s := pipeline.Scope{Input: w.input, Subject: pipeline.Subject{Kind: string(subject.Kind), ID: subject.ID, Title: subject.Title}, Steps: map[string]pipeline.Result{}}
+	s := pipeline.Scope{Input: w.input, Subject: w.frozen.Subject, Steps: map[string]pipeline.Result{}}
 	for id := range w.done {
 		s.Steps[id] = w.resultOf(id)
 	}

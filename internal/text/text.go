@@ -151,6 +151,23 @@ func CutRunes(s string, n int) string {
 // further than it needs to.
 func CutLine(s string, n int) string { return CutBytes(fold(s, n+maxTag), n) }
 
+// CutMiddle returns s on one line, in at most n bytes. What is too long loses its middle:
+// an error says at its end why.
+func CutMiddle(s string, n int) string {
+	const mark = " " + ellipsis + " "
+	s = FoldLine(s)
+	if len(s) <= n || n <= 8*len(mark) {
+		return CutBytes(s, n)
+	}
+	head := KeepBytes(s, (n-len(mark))/2)
+	from := len(s) - (n - len(mark) - len(head))
+	for from < len(s) && !utf8.RuneStart(s[from]) {
+		from++
+	}
+	_, from = tagAround(s, from)
+	return head + mark + s[from:]
+}
+
 // FoldLine returns s on one line: white space of any kind is one space between words, and
 // what is hidden is dropped, orders to a terminal whole.
 func FoldLine(s string) string { return fold(s, math.MaxInt) }

@@ -163,6 +163,20 @@ func FuzzText(f *testing.F) {
 	})
 }
 
+func TestCutMiddle(t *testing.T) {
+	long := "failed to start: " + strings.Repeat("wrapped ", 30) + "caused by: no such host"
+	for _, c := range []struct{ s, want string }{
+		{"short\n line", "short line"},
+		{long, "failed to start: wrapped wrapped wrap … rapped wrapped caused by: no such host"},
+		{strings.Repeat("a", 60) + "‹secret:3f9a›" + strings.Repeat("b", 25), strings.Repeat("a", 37) + " … " + strings.Repeat("b", 25)},
+		{strings.Repeat("ä", 60), strings.Repeat("ä", 18) + " … " + strings.Repeat("ä", 19)},
+	} {
+		if got := CutMiddle(c.s, 80); got != c.want || len(got) > 80 {
+			t.Errorf("%q: %q (%d)", c.s, got, len(got))
+		}
+	}
+}
+
 func TestCutWords(t *testing.T) {
 	long := strings.Repeat("x", maxWord+10)
 	for _, c := range []struct {

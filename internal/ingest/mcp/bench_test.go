@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
 	"nightcrier.dev/nightcrier/internal/retry"
 )

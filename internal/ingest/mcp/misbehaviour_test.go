@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 )
 
 // From the first attempt on the endpoint misbehaves: the source is down and

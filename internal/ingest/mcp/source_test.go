@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 	"nightcrier.dev/nightcrier/internal/ingest/dialect"
 )
 

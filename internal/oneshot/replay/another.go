@@ -162,11 +162,12 @@ func (r *replayer) compareAspects(then, now *nightcrier.Report) []Aspect {
 		{"agent", agentName(r.begun.Order.Agent.Executor, r.begun.Order.Agent.Model), agentName(asked.Agent.Executor, asked.Agent.Model)},
 		{"skills", skillNames(was.Skills), skillNames(r.end.Skills)},
 		{"ended", describeEnd(&was), describeEnd(&r.end)},
-	}, reportAspects(then, now)...)
+	}, r.reportAspects(then, now)...)
 }
 
-// reportAspects shows what matters of two reports.
-func reportAspects(then, now *nightcrier.Report) (list []Aspect) {
+// reportAspects shows what matters of two reports. What an investigation took is no matter of one
+// that is made again: nothing is spent on that.
+func (r *replayer) reportAspects(then, now *nightcrier.Report) (list []Aspect) {
 	add := func(name string, of func(*nightcrier.Report) string) {
 		list = append(list, Aspect{name, of(then), of(now)})
 	}
@@ -191,6 +192,9 @@ func reportAspects(then, now *nightcrier.Report) (list []Aspect) {
 		return fmt.Sprintf("%d, %.0f %% of them checked", len(r.Facts), 100*r.CheckedShare)
 	})
 	add("actions", func(r *nightcrier.Report) string { return fmt.Sprint(len(r.Actions)) })
+	if !r.o.Another {
+		return list
+	}
 	add("cost", func(r *nightcrier.Report) string { return fmt.Sprintf("$%.4f", r.Usage.CostUSD) })
 	add("tokens", func(r *nightcrier.Report) string {
 		return fmt.Sprintf("%d in, %d out", r.Usage.InputTokens, r.Usage.OutputTokens)

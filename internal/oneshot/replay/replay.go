@@ -237,6 +237,7 @@ func (r *replayer) boundOrder() error {
 	} else {
 		a.TriageScript = ""
 	}
+	a.Shell = a.Shell && r.o.Config.Agent.Shell
 	a.Timeout = atMost(a.Timeout, r.o.Config.Agent.Timeout)
 	a.Grace = atMost(a.Grace, r.o.Config.Agent.Grace)
 	a.MaxWorkspaceBytes = atMost(a.MaxWorkspaceBytes, r.o.Config.Agent.MaxWorkspaceBytes)
@@ -282,16 +283,25 @@ func (r *replayer) notServed(servers []toolserver.Server) {
 // checkRecord refuses a record whose ids would become paths, or do not belong together.
 func (r *replayer) checkRecord() error {
 	b := &r.begun
-	for _, id := range []string{b.Incident.ID, b.Run.ID} {
-		if err := nightcrier.CheckID(id); err != nil {
-			return nightcrier.Errorf(nightcrier.Invalid, "the record names no incident: %w", err)
-		}
+	wrong := func(what string, err error) error {
+		return nightcrier.Errorf(nightcrier.Invalid, "%s is damaged, or is no record of a run: %s: %w", filepath.Join(r.rec.Dir(), triage.BegunFile), what, err)
+	}
+	if err := nightcrier.CheckID(b.Incident.ID); err != nil {
+		return wrong("incident", err)
+	}
+	if err := nightcrier.CheckID(b.Run.ID); err != nil {
+		return wrong("run", err)
 	}
 	if b.Order.RunID != b.Run.ID || b.Order.IncidentID() != b.Incident.ID {
-		return nightcrier.Errorf(nightcrier.Invalid, "the record is of more than one run")
+		return wrong("order", errors.New("it is of another run"))
 	}
 	if err := b.Incident.Resource.Check(); err != nil && !b.Incident.Resource.IsZero() {
-		return nightcrier.Errorf(nightcrier.Invalid, "the record's incident: %w", err)
+		return wrong("resource", err)
+	}
+	if who := b.Order.Agent.Executor; who != config.Builtin {
+		if _, err := agent.For(who); err != nil {
+			return wrong("executor", err)
+		}
 	}
 	return nil
 }
@@ -374,8 +384,8 @@ func (r *replayer) seedWorkspace(ctx context.Context, dir string) (err error) {
 // maskKey takes over the key by which secrets were masked, where it can be read, so
 // that the same secret has the same tag.
 func (r *replayer) maskKey(dir string) error {
-	key, err := os.ReadFile(filepath.Join(filepath.Dir(r.rec.Dir()), workspace.MaskKeyFile))
-	if err != nil || len(key) < 32 {
+	key := workspace.ReadMaskKey(filepath.Dir(r.rec.Dir()))
+	if key == nil {
 		return nil
 	}
 	if err := os.WriteFile(filepath.Join(dir, workspace.MaskKeyFile), key, 0o600); err != nil {

@@ -84,8 +84,13 @@ func (r *replayer) readRecorded(c *triage.Triage) {
 	}
 }
 
-// recordedOrder is what the recorded run was told to do, as far as that is done.
-func (r *replayer) recordedOrder(run.Order) run.Order { return r.begun.Order }
+// recordedOrder is what the recorded run was told to do, as far as that is done: its steps are
+// those of the configured pipeline, and its time is not over.
+func (r *replayer) recordedOrder(now run.Order) run.Order {
+	then := r.begun.Order
+	then.Pipeline, then.Unready, then.Input, then.Delivered, then.Deadline = now.Pipeline, now.Unready, nil, nil, now.Deadline
+	return then
+}
 
 // recordedClusters are the one cluster of the record. Live is the recorded API server, which
 // answers what the record has no tape for.
@@ -169,8 +174,7 @@ func readJSON(rec *replay.Record, name string, into any) error {
 
 // useRecordedSkills takes those that the agent had then: their copies.
 func (r *replayer) useRecordedSkills(cfg *config.Config) error {
-	at := filepath.Join(r.rec.Dir(), ".claude", "skills")
-	copies, err := os.ReadDir(at)
+	at, copies, err := r.rec.List(".claude", "skills")
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Invalid, "the skills that the agent had: %w", err)
 	}

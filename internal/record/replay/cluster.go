@@ -50,8 +50,19 @@ type recorded struct {
 // only what nothing else does.
 func (r *Record) Cluster() *Cluster {
 	c := &Cluster{answers: map[string][]recorded{}, aside: map[string][]recorded{}}
+	type reading struct {
+		recorded
+		form string
+	}
+	read := map[string]reading{} // the same may have been answered many times
 	r.eachAnswer(func(a audit.Record, body []byte, own bool) {
-		answer, form := recordedOf(a, body)
+		as := fmt.Sprint(a.Evidence, " ", a.Status, " ", a.Verb == "watch", " ", a.Group, " ", a.Version)
+		known, ok := read[as]
+		if !ok {
+			known.recorded, known.form = recordedOf(a, body)
+			read[as] = known
+		}
+		answer, form := known.recorded, known.form
 		to, key := c.answers, form+targetOf(a)
 		if own {
 			to = c.aside
@@ -71,7 +82,7 @@ func (r *Record) eachAnswer(fn func(a audit.Record, body []byte, own bool)) {
 	}
 	for _, a := range r.audit {
 		it, ok := kept[a.Evidence]
-		if a.Decision != journal.Allow || a.Status < 200 || a.Verb == "" || !ok && a.Bytes > 0 {
+		if a.Decision != journal.Allow || a.Status < 200 || a.Status > 599 || a.Verb == "" || !ok && a.Bytes > 0 {
 			continue
 		}
 		var body []byte

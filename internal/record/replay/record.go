@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -45,7 +46,8 @@ type Record struct {
 
 	audit []audit.Record
 	items []evidence.Item
-	bad   map[string]bool // digests whose blob is gone or another
+	// blobs are what was kept, by digest: nil for what is gone or another.
+	blobs map[string][]byte
 }
 
 // Open opens the workspace in dir. It is a NotFound error when there is none.
@@ -74,7 +76,10 @@ func (r *Record) Dir() string { return r.dir }
 
 // File reads a file; nil when there is none. Only regular files are read, and no
 // link is followed.
-func (r *Record) File(rel string) ([]byte, error) {
+func (r *Record) File(rel string) ([]byte, error) { return r.readFile(rel, maxFile) }
+
+// readFile is File for one that is no larger.
+func (r *Record) readFile(rel string, most int64) ([]byte, error) {
 	f, err := r.root.OpenFile(filepath.FromSlash(rel), os.O_RDONLY|portable.NoFollow, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -89,14 +94,32 @@ func (r *Record) File(rel string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", rel, err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", rel)
-	case info.Size() > maxFile:
-		return nil, fmt.Errorf("%s is larger than %d MiB", rel, maxFile>>20)
+	case info.Size() > most:
+		return nil, fmt.Errorf("%s is larger than %d MiB", rel, most>>20)
 	}
-	raw, err := io.ReadAll(io.LimitReader(f, maxFile))
+	raw, err := io.ReadAll(io.LimitReader(f, most))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", rel, err)
 	}
 	return append([]byte{}, raw...), nil
+}
+
+// List lists a directory of the record, given by its names from the top, and returns its path. No
+// link leads there.
+func (r *Record) List(names ...string) (dir string, entries []fs.DirEntry, err error) {
+	at := ""
+	for _, name := range names {
+		at = path.Join(at, name)
+		info, err := r.root.Lstat(at)
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is no directory", at)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+	}
+	entries, err = fs.ReadDir(r.root.FS(), at)
+	return filepath.Join(r.dir, at), entries, err
 }
 
 // Tape reads the tape of a step. It is a NotFound error when there is none.
@@ -173,17 +196,24 @@ func (r *Record) readItems() error {
 // digestForm is how a blob is named: nothing else becomes part of a path.
 var digestForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// itemBody reads what was kept as an item, nil when it is gone or was changed, of which
-// there is a doubt already.
-func (r *Record) itemBody(it evidence.Item) []byte {
-	if r.bad[it.SHA256] {
-		return nil
+// itemBody is what was kept as an item, nil when it is gone or was changed, of which there is a
+// doubt already. Whoever asks for it again gets the same bytes.
+func (r *Record) itemBody(it evidence.Item) []byte { return r.blobs[it.SHA256] }
+
+// readBlobs reads what was kept, each once: no more than a run keeps.
+func (r *Record) readBlobs() {
+	r.blobs = map[string][]byte{}
+	room := evidence.MaxTotal
+	for _, it := range r.items {
+		if _, read := r.blobs[it.SHA256]; read {
+			continue
+		}
+		raw, err := r.readFile(evidenceDir+"/"+it.SHA256+".blob", evidence.MaxBytes)
+		if err != nil || raw == nil || len(raw) > room || digestOf(raw) != it.SHA256 {
+			raw = nil
+		}
+		r.blobs[it.SHA256], room = raw, room-len(raw)
 	}
-	raw, err := r.File(evidenceDir + "/" + it.SHA256 + ".blob")
-	if err != nil || raw == nil || digestOf(raw) != it.SHA256 {
-		return nil
-	}
-	return raw
 }
 
 func digestOf(raw []byte) string {
@@ -194,16 +224,11 @@ func digestOf(raw []byte) string {
 // checkEvidence holds each piece of evidence against its digest, and that against the
 // one which the audit's chain has of it.
 func (r *Record) checkEvidence() {
-	seen := map[string]bool{}
-	r.bad = map[string]bool{}
+	r.readBlobs()
 	kept := map[string]evidence.Item{}
 	for _, it := range r.items {
 		kept[it.ID] = it
-		if !seen[it.SHA256] {
-			seen[it.SHA256] = true
-			r.bad[it.SHA256] = r.itemBody(it) == nil
-		}
-		if r.bad[it.SHA256] {
+		if r.itemBody(it) == nil {
 			r.addDoubtf("evidence %s is gone, or was changed after it was recorded", it.ID)
 		}
 	}
@@ -231,13 +256,15 @@ func (r *Record) SeedEvidence(dir string, n int) error {
 		return nightcrier.Errorf(nightcrier.Exhausted, "evidence: %w", err)
 	}
 	var index strings.Builder
+	written := map[string]bool{}
 	for _, it := range r.items[:n] {
 		line, err := json.Marshal(it)
 		if err != nil {
 			return nightcrier.Errorf(nightcrier.Internal, "evidence: %w", err)
 		}
 		index.Write(append(line, '\n'))
-		if body := r.itemBody(it); body != nil {
+		if body := r.itemBody(it); body != nil && !written[it.SHA256] {
+			written[it.SHA256] = true
 			if err := os.WriteFile(filepath.Join(dir, it.SHA256+".blob"), body, 0o600); err != nil {
 				return nightcrier.Errorf(nightcrier.Exhausted, "evidence: %w", err)
 			}

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,10 +13,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
+	"nightcrier.dev/nightcrier/internal/record/evidence"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
@@ -236,6 +239,67 @@ func TestChangedEvidenceIsNoticed(t *testing.T) {
 		}
 		if said := strings.Join(r.Doubts, "; "); (tt.doubt == "") != (said == "") || !strings.Contains(said, tt.doubt) {
 			t.Errorf("%s: doubts %q", name, said)
+		}
+	}
+}
+
+// What was answered many times is kept once, and nothing is kept that no run keeps: a small record
+// fills no memory.
+func TestRecordsAreNoLargerThanWhatIsInThem(t *testing.T) {
+	body := `{"kind":"PodList","items":[],"x":"` + strings.Repeat("x", 1<<20) + `"}`
+	sum := digestOf([]byte(body))
+	var asked []journal.Request
+	for range 500 {
+		asked = append(asked, journal.Request{Verb: "list", Version: "v1", Resource: "pods", Decision: journal.Allow, Done: true, Status: 200, Bytes: 1, Evidence: "E1", SHA256: sum})
+	}
+	large := strings.Repeat("y", evidence.MaxBytes+1)
+	index := ""
+	for i, of := range []string{body, large} {
+		index += fmt.Sprintf(`{"id":"E%d","kind":"list","source":"x","sha256":"%s","bytes":1}`+"\n", i+1, digestOf([]byte(of)))
+	}
+	files := map[string]string{indexFile: index, auditFile: audited(t, asked...)}
+	for _, of := range []string{body, large} {
+		files[evidenceDir+"/"+digestOf([]byte(of))+".blob"] = of
+	}
+	_, r, err := newWorkspace(t, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Doubts) != 1 || !strings.Contains(r.Doubts[0], "evidence E2") {
+		t.Errorf("doubts %q", r.Doubts)
+	}
+	var all []recorded
+	for _, list := range r.Cluster().answers {
+		all = append(all, list...)
+	}
+	if len(all) != len(asked) {
+		t.Fatalf("%d answers", len(all))
+	}
+	for _, a := range all {
+		if unsafe.SliceData(a.body) != unsafe.SliceData(all[0].body) {
+			t.Fatal("an answer is kept twice")
+		}
+	}
+}
+
+// A directory is listed where no link leads to it.
+func TestDirectoriesBehindLinksAreNotListed(t *testing.T) {
+	dir, r, err := newWorkspace(t, map[string]string{".claude/skills/one/SKILL.md": "x", "other/skills/two/SKILL.md": "x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, found, err := r.List(".claude", "skills"); err != nil || len(found) != 1 || at != filepath.Join(dir, ".claude", "skills") {
+		t.Fatal(at, found, err)
+	}
+	for _, link := range []string{".claude", ".claude/skills"} {
+		for _, to := range []string{"/etc", filepath.Join(dir, "other"), "other"} {
+			at := filepath.Join(dir, link)
+			if err := errors.Join(os.RemoveAll(filepath.Join(dir, ".claude")), os.MkdirAll(filepath.Dir(at), 0o700), os.Symlink(to, at)); err != nil {
+				t.Fatal(err)
+			}
+			if _, found, err := r.List(".claude", "skills"); err == nil {
+				t.Errorf("%s leads to %s: %v", link, to, found)
+			}
 		}
 	}
 }

@@ -133,14 +133,15 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 	return n, err
 }
 
-// pruneRuns deletes what belongs to runs that ended before a time, and the runs that no
-// incident has.
+// pruneRuns deletes what belongs to runs that ended before a time, the runs that no incident
+// has, and ticks of schedules.
 func (t *tx) pruneRuns(before time.Time) error {
 	const ended = `status IN ('finished', 'dropped') AND ended_at > 0 AND ended_at < ?`
 	for _, statement := range []string{
 		`DELETE FROM journal WHERE run_id IN (SELECT id FROM runs WHERE ` + ended + `)`,
 		`DELETE FROM steps WHERE run_id IN (SELECT id FROM runs WHERE ` + ended + `)`,
 		`DELETE FROM runs WHERE subject_kind <> 'incident' AND ` + ended,
+		`DELETE FROM schedule_ticks WHERE at < ?`,
 	} {
 		if _, err := t.execStatement(statement, toMicros(before)); err != nil {
 			return err

@@ -5,9 +5,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Progress is what becomes known of a run while it goes on; zero fields change
@@ -18,6 +20,8 @@ type Progress struct {
 	Workspace         string
 	ContextIncomplete string
 	Skills            []nightcrier.SkillRef
+	// WaitsFor is what the run cannot go on without; one of no kind says that it goes on.
+	WaitsFor *nightcrier.Wait
 }
 
 // Finish is how a run ended.
@@ -65,6 +69,46 @@ func (s *Store) Runs(ctx context.Context, incidentID string) ([]nightcrier.Run, 
 	return list, s.wrapError("list runs", err)
 }
 
+// RunFilter selects runs; zero fields select all.
+type RunFilter struct {
+	Pipeline    string
+	SubjectKind nightcrier.SubjectKind
+	SubjectID   string
+	Status      nightcrier.RunStatus
+	Key         string
+	// Since leaves out what was queued before, Until what was queued at that time or later.
+	Since, Until time.Time
+	// Limit and Cursor are as those of an IncidentFilter.
+	Limit  int
+	Cursor string
+}
+
+// ListRuns lists runs, the newest first. The cursor of the next page is "" after the last.
+func (s *Store) ListRuns(ctx context.Context, f RunFilter) ([]nightcrier.Run, string, error) {
+	q := filter{terms: []string{"1 = 1"}}
+	q.addEqual("pipeline", f.Pipeline)
+	q.addEqual("subject_kind", string(f.SubjectKind))
+	q.addEqual("subject_id", f.SubjectID)
+	q.addEqual("status", string(f.Status))
+	q.addEqual("run_key", f.Key)
+	if !f.Since.IsZero() {
+		q.addTerm("queued_at >= ?", toMicros(f.Since))
+	}
+	if !f.Until.IsZero() {
+		q.addTerm("queued_at < ?", toMicros(f.Until))
+	}
+	limit, err := q.addPage("queued_at", f.Limit, f.Cursor)
+	if err != nil {
+		return nil, "", err
+	}
+	list, err := s.readConn(ctx).listRuns(strings.Join(q.terms, " AND ")+` ORDER BY queued_at DESC, id DESC LIMIT ?`, append(q.args, limit+1)...)
+	if err != nil || len(list) <= limit {
+		return list, "", s.wrapError("list runs", err)
+	}
+	last := list[limit-1]
+	return list[:limit], formatCursor(last.QueuedAt, last.ID), nil
+}
+
 // BeginRun begins an admitted run: the incident that it is about, which is returned,
 // becomes investigating, and the attempt is counted. A run about anything else changes
 // nothing, as the same run begun again does.
@@ -104,10 +148,7 @@ func (s *Store) NoteProgress(ctx context.Context, runID string, p Progress) (nig
 		if err != nil {
 			return err
 		}
-		if run.IncidentID() == "" {
-			t.wake = append(t.wake, run.ID)
-			setNonEmpty(&run.Executor, p.Executor)
-			_, err = t.execStatement(`UPDATE runs SET executor = ? WHERE id = ? AND status = 'admitted'`, run.Executor, run.ID)
+		if err := t.noteOwnProgress(run, p); err != nil || run.IncidentID() == "" {
 			return err
 		}
 		inc, err = t.incidentByID(run.IncidentID())
@@ -121,10 +162,26 @@ func (s *Store) NoteProgress(ctx context.Context, runID string, p Progress) (nig
 		if p.Skills != nil {
 			inc.Skills = p.Skills
 		}
-		t.wake = append(t.wake, run.ID)
 		return t.saveIncident(&inc, inc.Status)
 	})
 	return inc, err
+}
+
+// noteOwnProgress records what of it is kept with the run.
+func (t *tx) noteOwnProgress(run nightcrier.Run, p Progress) error {
+	t.wake = append(t.wake, run.ID)
+	if p.WaitsFor != nil {
+		_, err := t.execStatement(`UPDATE runs SET waits_for = ?, waits_text = ? WHERE id = ? AND status = 'admitted'`,
+			string(p.WaitsFor.For), text.CutLine(p.WaitsFor.Text, maxRunName), run.ID)
+		if err != nil {
+			return err
+		}
+	}
+	if p.Executor == "" || run.IncidentID() != "" {
+		return nil
+	}
+	_, err := t.execStatement(`UPDATE runs SET executor = ? WHERE id = ? AND status = 'admitted'`, p.Executor, run.ID)
+	return err
 }
 
 // FinishRun ends an admitted run: it gets its outcome, the incident that it is about its
@@ -150,7 +207,7 @@ func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 		}
 		t.queueChanged = true
 		t.wake = append(t.wake, run.ID)
-		_, err = t.execStatement(`UPDATE runs SET status = 'finished', ended_at = ?, outcome = ?, failure_class = ?, failure_reason = ?, cost_usd = ?
+		_, err = t.execStatement(`UPDATE runs SET status = 'finished', waits_for = '', waits_text = '', ended_at = ?, outcome = ?, failure_class = ?, failure_reason = ?, cost_usd = ?
 			WHERE id = ? AND status = 'admitted'`, toMicros(t.now), string(f.Outcome), string(f.FailureClass), f.FailureReason, f.CostUSD, run.ID)
 		return err
 	})
@@ -348,17 +405,21 @@ func setNonEmpty[T ~string](to *T, v T) {
 
 const runColumns = `id, subject_kind, subject_id, subject_title, pipeline, run_key, executor, severity, status, reason,
 	outcome, failure_class, failure_reason, cost_usd, queued_at, admitted_at, ended_at, deadline,
-	retry_of, from_step, triggered_by, cancel_requested, cause`
+	retry_of, from_step, triggered_by, cancel_requested, cause, waits_for, waits_text`
 
 func scanRun(row interface{ Scan(...any) error }) (nightcrier.Run, error) {
 	var r nightcrier.Run
 	var queued, admitted, ended, deadline int64
 	var cancel int
+	var wait nightcrier.Wait
 	err := row.Scan(&r.ID, &r.Subject.Kind, &r.Subject.ID, &r.Subject.Title, &r.Pipeline, &r.Key, &r.Executor, &r.Severity, &r.Status, &r.Reason,
 		&r.Outcome, &r.FailureClass, &r.FailureReason, &r.CostUSD, &queued, &admitted, &ended, &deadline,
-		&r.RetryOf, &r.FromStep, &r.TriggeredBy, &cancel, &r.Cause)
+		&r.RetryOf, &r.FromStep, &r.TriggeredBy, &cancel, &r.Cause, &wait.For, &wait.Text)
 	r.QueuedAt, r.AdmittedAt, r.EndedAt, r.Deadline = fromMicros(queued), fromMicros(admitted), fromMicros(ended), fromMicros(deadline)
 	r.CancelRequested = cancel != 0
+	if wait.For != "" {
+		r.WaitsFor = &wait
+	}
 	return r, err
 }
 
@@ -383,7 +444,7 @@ func (t *tx) addRun(r nightcrier.Run, stormID string, input []byte) error {
 		return errors.New("a new run is queued")
 	}
 	_, err := t.execStatement(`INSERT INTO runs (`+runColumns+`, storm_id, input)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', '', '', '', '', 0, ?, 0, 0, ?, ?, ?, ?, 0, '', ?, ?)`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', '', '', '', '', 0, ?, 0, 0, ?, ?, ?, ?, 0, '', '', '', ?, ?)`,
 		r.ID, string(r.Subject.Kind), r.Subject.ID, r.Subject.Title, r.Pipeline, r.Key, r.Executor, int(r.Severity),
 		toMicros(r.QueuedAt), toMicros(r.Deadline), r.RetryOf, r.FromStep, r.TriggeredBy, stormID, input)
 	return err

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -189,6 +190,47 @@ func TestPostgreSQLFence(t *testing.T) {
 	wantCode(t, err, nightcrier.Conflict, "taken the store over")
 	if _, _, err := s.Incidents(t.Context(), store.IncidentFilter{}); err != nil {
 		t.Errorf("reading goes on: %v", err)
+	}
+}
+
+// A process that has lost the store and the one that has taken it over fire the same tick:
+// one run is queued.
+func TestPostgreSQLTickOnce(t *testing.T) {
+	t.Parallel()
+	o := store.Options{URL: pgtest.DSN(t)}
+	old := open(t, o)
+	sched, err := old.FollowSchedule(t.Context(), "report", "nightly")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := pgx.Connect(t.Context(), o.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = admin.Close(context.Background()) }()
+	const killHolder = `SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_database d ON d.oid = database
+		WHERE locktype = 'advisory' AND d.datname = current_database()`
+	if _, err := admin.Exec(t.Context(), killHolder); err != nil {
+		t.Fatal(err)
+	}
+	next := open(t, o)
+	tick := []time.Time{sched.LastTick.Add(time.Second)}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			if _, err := old.FireSchedule(t.Context(), "report", "nightly", tick, store.NewRun{}); err == nil {
+				t.Error("who has lost the store wrote to it")
+			}
+		})
+		wg.Go(func() {
+			if _, err := next.FireSchedule(t.Context(), "report", "nightly", tick, store.NewRun{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n, err := next.Counts(t.Context()); err != nil || n.Queued != 1 {
+		t.Errorf("%d runs are queued, %v", n.Queued, err)
 	}
 }
 

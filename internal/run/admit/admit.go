@@ -116,7 +116,7 @@ func (a *Admitter) admitRound(ctx context.Context) time.Duration {
 		a.logWarning(ctx, "expired runs stay in the queue", err)
 	}
 	for ctx.Err() == nil {
-		run, err := a.cfg.Queue.AdmitNext(ctx, a.currentLimits())
+		run, err := a.cfg.Queue.AdmitNext(ctx, a.Limits())
 		if err != nil {
 			a.logWarning(ctx, "no run can be admitted", err)
 			return retryAfter
@@ -132,7 +132,8 @@ func (a *Admitter) admitRound(ctx context.Context) time.Duration {
 	return checkEvery
 }
 
-func (a *Admitter) currentLimits() store.Limits {
+// Limits are those that runs are admitted by now.
+func (a *Admitter) Limits() store.Limits {
 	l := store.Limits{Total: a.cfg.Total, PerKey: a.cfg.PerKey}
 	if a.cfg.Breaker != nil {
 		l.Closed = a.cfg.Breaker.Held()

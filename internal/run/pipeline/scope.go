@@ -20,13 +20,10 @@ const (
 // Scope is what expressions see.
 type Scope struct {
 	Input   map[string]any
-	Subject Subject
+	Subject nightcrier.Subject
 	// Steps are those that are done, by id.
 	Steps map[string]Result
 }
-
-// Subject is what a run is about.
-type Subject struct{ Kind, ID, Title string }
 
 // Result is what a step left; one that was skipped left nothing, and no success.
 type Result struct {
@@ -57,7 +54,7 @@ func (s Scope) vars() expr.Vars {
 		input = map[string]any{}
 	}
 	return expr.Vars{"input": input, "steps": steps,
-		"subject": map[string]any{"kind": s.Subject.Kind, "id": s.Subject.ID, "title": s.Subject.Title}}
+		"subject": map[string]any{"kind": string(s.Subject.Kind), "id": s.Subject.ID, "title": s.Subject.Title}}
 }
 
 // keyName is the name of the expression for what may not run twice at once. The others are

@@ -24,7 +24,7 @@ func (b Backend) Follow(ctx context.Context, h backend.Handle, from int64, fn fu
 	if err != nil {
 		return backend.Ended{}, err
 	}
-	f := follower{dir: d, boxes: b.reaper(), from: from, fn: fn}
+	f := follower{dir: d, name: h.ID, boxes: b.reaper(), from: from, fn: fn}
 	for {
 		r, done, err := f.finishedResult(ctx)
 		if done || err != nil {
@@ -60,6 +60,7 @@ func pauseFollowing(ctx context.Context) error {
 
 type follower struct {
 	dir   workdir.Dir
+	name  string // of the worker
 	boxes sandbox.Reaper
 	from  int64
 	fn    func(nightcrier.JournalEntry) error
@@ -85,22 +86,38 @@ func (f *follower) finishedResult(ctx context.Context) (nightcrier.AgentResult, 
 		return none, false, err
 	}
 	r, ended, err := f.dir.ReadResult()
+	why := "the worker died while the agent ran; the agent was ended"
 	switch {
+	case errors.Is(err, workdir.ErrDamaged):
+		why = "what came of the agent cannot be read: " + err.Error()
 	case err != nil:
 		return none, false, err
 	case ended:
+		return r, true, f.readRest()
 	case !claimed:
 		return none, false, nightcrier.Errorf(nightcrier.NotFound, "the worker was never started")
-	default:
-		if r, err = reapWorker(ctx, f.dir, f.boxes); err != nil {
-			return none, false, err
-		}
+	}
+	if r, err = reapWorker(ctx, f.dir, f.name, why, f.boxes); err != nil {
+		return none, false, err
 	}
 	return r, true, f.readRest()
 }
 
-// readRest reads what is left of the spool from disk.
+// readRest reads what is left of the spool of a worker that is gone, up to where it is damaged.
 func (f *follower) readRest() error {
+	err := f.readSpool()
+	if !errors.Is(err, workdir.ErrDamaged) {
+		return err
+	}
+	spool, err := workdir.OpenSpool(f.dir, specOf(f.dir, f.name), time.Now) // which cuts it off there, and says so
+	if err != nil {
+		return err
+	}
+	return errors.Join(spool.Close(), f.readSpool())
+}
+
+// readSpool reads the spool from disk.
+func (f *follower) readSpool() error {
 	if f.fn == nil {
 		return nil
 	}
@@ -169,7 +186,7 @@ const diskEvery = time.Second
 // fromDisk reads what a worker of another version has spooled: it does not stream to
 // us, and all that it has to say is on disk.
 func (f *follower) fromDisk(ctx context.Context) error {
-	if err := f.readRest(); err != nil {
+	if err := f.readSpool(); err != nil && !errors.Is(err, workdir.ErrDamaged) {
 		return err
 	}
 	select {

@@ -16,20 +16,27 @@ import (
 const endTime = 30 * time.Second
 
 // reapWorker ends what is left of a dead worker's agent and of its tool servers, verified,
-// and writes the result that the worker could not. The caller holds the worker's lock.
-func reapWorker(ctx context.Context, d workdir.Dir, boxes sandbox.Reaper) (nightcrier.AgentResult, error) {
-	var spec backend.Spec
-	if err := d.ReadFile(workdir.SpecFile, &spec); err != nil {
-		return nightcrier.AgentResult{}, err
-	}
-	if err := endSandboxes(ctx, boxes, spec.WorkerName()); err != nil {
+// and writes the result that the worker could not. Whose they are its name says: a spec on disk
+// may be damaged, or of another version. The caller holds the worker's lock.
+func reapWorker(ctx context.Context, d workdir.Dir, worker, why string, boxes sandbox.Reaper) (nightcrier.AgentResult, error) {
+	if err := endSandboxes(ctx, boxes, worker); err != nil {
 		return nightcrier.AgentResult{}, err
 	}
 	r := nightcrier.AgentResult{
 		State: nightcrier.StateFailed, FailureClass: nightcrier.FailLost, TerminalEvent: "missing",
-		FailureReason: "the worker died while the agent ran; the agent was ended", EndedAt: time.Now().UTC(),
+		FailureReason: why, EndedAt: time.Now().UTC(),
 	}
-	return r, writeLostResult(d, &spec, r)
+	return r, writeLostResult(d, specOf(d, worker), r)
+}
+
+// specOf is what is known of what a worker was to do: at least which attempt it is.
+func specOf(d workdir.Dir, worker string) *backend.Spec {
+	var spec backend.Spec
+	if d.ReadFile(workdir.SpecFile, &spec) != nil || spec.WorkerName() != worker {
+		spec = backend.Spec{}
+		spec.RunID, spec.Attempt, _ = parseName(worker) // a handle is one
+	}
+	return &spec
 }
 
 // writeLostResult adds the last transition to the dead worker's spool and writes its

@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -38,11 +39,11 @@ func TestLost(t *testing.T) {
 	m := &sandboxtest.Machine{Fail: errors.New("it does not die")}
 	ours := []*sandboxtest.Fake{m.Put(name, &sandboxtest.Fake{Orphan: true}), m.Put(name+"-docs", &sandboxtest.Fake{Orphan: true})}
 	others := []*sandboxtest.Fake{m.Put(name+"0", &sandboxtest.Fake{}), m.Put("x", &sandboxtest.Fake{Orphan: true})}
-	if _, err := reapWorker(t.Context(), d, m); err == nil || hasResult(d) {
+	if _, err := reapWorker(t.Context(), d, name, "it died", m); err == nil || hasResult(d) {
 		t.Fatalf("it is lost while its agent lives: %v", err)
 	}
 	m.Fail = nil
-	if r, err := reapWorker(t.Context(), d, m); err != nil || r.FailureClass != nightcrier.FailLost || !hasResult(d) {
+	if r, err := reapWorker(t.Context(), d, name, "it died", m); err != nil || r.FailureClass != nightcrier.FailLost || !hasResult(d) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, f := range ours {
@@ -54,6 +55,84 @@ func TestLost(t *testing.T) {
 		if len(f.Calls()) > 0 {
 			t.Errorf("called %v on another's", f.Calls())
 		}
+	}
+}
+
+// Whatever stands in the directory of a dead worker, whoever follows it is told of an end, the same
+// each time, and of no other worker's: a run that nobody can end keeps its cluster.
+func TestDamagedDirectoriesEnd(t *testing.T) {
+	run, other := nightcrier.NewID(), nightcrier.NewID()
+	entry := func(n string) string {
+		return `{"key":"worker#1/` + n + `","type":"state","data":{"to":"created"}}` + "\n"
+	}
+	good := map[string]string{
+		"claim": "", workdir.SpecFile: `{"version":1,"runId":"` + run + `","attempt":1}`,
+		workdir.SpoolFile: entry("1"), workdir.ResultFile: `{"state":"success"}`,
+	}
+	for name, tt := range map[string]struct {
+		file, text string
+		state      nightcrier.State
+		entries    int // that are told
+	}{
+		"nothing":                    {"", "", nightcrier.StateSuccess, 1},
+		"no result":                  {workdir.ResultFile, "-", nightcrier.StateFailed, 2},
+		"a torn result":              {workdir.ResultFile, `{"state":"succ`, nightcrier.StateFailed, 2},
+		"an empty result":            {workdir.ResultFile, "", nightcrier.StateFailed, 2},
+		"a result of no end":         {workdir.ResultFile, `{}`, nightcrier.StateFailed, 2},
+		"a result that goes on":      {workdir.ResultFile, `{"state":"running"}`, nightcrier.StateFailed, 2},
+		"a result that is a list":    {workdir.ResultFile, `[]`, nightcrier.StateFailed, 2},
+		"a spec of another version":  {workdir.SpecFile, `{"version":9,"runId":7,"attempt":"one"}`, nightcrier.StateSuccess, 1},
+		"a spool of zeros":           {workdir.SpoolFile, entry("1") + strings.Repeat("\x00", 512) + "\n" + entry("2"), nightcrier.StateSuccess, 2},
+		"a spool with another's key": {workdir.SpoolFile, entry("1") + `{"key":"run/1"}` + "\n" + entry("2"), nightcrier.StateSuccess, 2},
+		"a spool without numbers":    {workdir.SpoolFile, entry("x"), nightcrier.StateSuccess, 1},
+		"a spool that is torn":       {workdir.SpoolFile, entry("1") + `{"key":"wor`, nightcrier.StateSuccess, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, spec := range []string{good[workdir.SpecFile], "{", `{"runId":"` + other + `","attempt":1}`, "-"} {
+				b := Backend{Dir: t.TempDir()}
+				h := handleOf(run + "-1")
+				d, err := b.dirOf(h)
+				must(t, err)
+				must(t, os.Mkdir(string(d), 0o700))
+				files := maps.Clone(good)
+				files[workdir.SpecFile] = spec
+				if tt.file != "" {
+					files[tt.file] = tt.text
+				}
+				for file, text := range files {
+					if text != "-" {
+						must(t, os.WriteFile(d.PathOf(file), []byte(text), 0o600))
+					}
+				}
+				for range 2 {
+					told := 0
+					ended, err := b.Follow(t.Context(), h, 0, func(e nightcrier.JournalEntry) error {
+						if e.Run == other {
+							t.Errorf("an entry of run %s", e.Run)
+						}
+						told++
+						return nil
+					})
+					if err != nil || ended.Result.State != tt.state || told != tt.entries {
+						t.Errorf("with the spec %.30q: %+v after %d entries, %v", spec, ended.Result, told, err)
+					}
+				}
+				must(t, b.Destroy(t.Context(), h))
+			}
+		})
+	}
+}
+
+// A spec that says it is of another worker has nobody else's sandboxes ended.
+func TestASpecEndsNobodyElse(t *testing.T) {
+	name, other := nightcrier.NewID()+"-1", nightcrier.NewID()
+	d := workdir.At(t.TempDir(), name)
+	must(t, os.Mkdir(string(d), 0o700))
+	must(t, d.WriteFile(workdir.SpecFile, backend.Spec{Version: backend.SpecVersion, RunID: other, Attempt: 1}))
+	m := &sandboxtest.Machine{}
+	ours, theirs := m.Put(name, &sandboxtest.Fake{Orphan: true}), m.Put(other+"-1", &sandboxtest.Fake{Orphan: true})
+	if _, err := reapWorker(t.Context(), d, name, "it died", m); err != nil || len(ours.Calls()) == 0 || len(theirs.Calls()) > 0 {
+		t.Errorf("ours %v, theirs %v, %v", ours.Calls(), theirs.Calls(), err)
 	}
 }
 

@@ -75,6 +75,10 @@ func (d Dir) syncDir() error {
 	return portable.SyncDir(f)
 }
 
+// ErrDamaged is in the chain of an error that says that a file is not what was written there: to
+// read it again is no help.
+var ErrDamaged = errors.New("it is damaged, or of another version")
+
 // ReadFile reads what WriteFile wrote.
 func (d Dir) ReadFile(name string, v any) error {
 	b, err := os.ReadFile(d.PathOf(name))
@@ -82,7 +86,7 @@ func (d Dir) ReadFile(name string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return nightcrier.Errorf(nightcrier.Internal, "%s cannot be read as what it is: %w", d.PathOf(name), err)
+		return nightcrier.Errorf(nightcrier.Internal, "%s cannot be read as what it is: %w: %w", d.PathOf(name), ErrDamaged, err)
 	}
 	return nil
 }
@@ -110,12 +114,15 @@ func (d Dir) ReadLearned() (sealed []byte, err error) {
 	return sealed, err
 }
 
-// ReadResult returns the result when there is one.
+// ReadResult returns the result when there is one. One that says of no end is damaged.
 func (d Dir) ReadResult() (nightcrier.AgentResult, bool, error) {
 	var r nightcrier.AgentResult
 	err := d.ReadFile(ResultFile, &r)
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, false, nil
+	}
+	if err == nil && !r.State.Terminal() {
+		err = nightcrier.Errorf(nightcrier.Internal, "%s says of no end (state %.20q): %w", d.PathOf(ResultFile), r.State, ErrDamaged)
 	}
 	return r, err == nil, err
 }

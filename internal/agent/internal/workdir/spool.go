@@ -33,8 +33,8 @@ type Spool struct {
 	err     error // the first failure of the disk
 }
 
-// OpenSpool opens dir's spool to append to. What a crash left of a line that
-// was being written is cut off.
+// OpenSpool opens dir's spool to append to. What a crash left of a line that was being written is
+// cut off, and so is all that is behind a damaged line; of that an entry tells.
 func OpenSpool(d Dir, spec *backend.Spec, now func() time.Time) (*Spool, error) {
 	f, err := os.OpenFile(d.PathOf(SpoolFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -45,14 +45,18 @@ func OpenSpool(d Dir, spec *backend.Spec, now func() time.Time) (*Spool, error) 
 		s.n, _ = EntryNumber(e.Key)
 		return nil
 	})
-	if err == nil {
+	damaged := errors.Is(err, ErrDamaged)
+	if err == nil || damaged {
 		err = errors.Join(f.Truncate(end), seekTo(f, end))
+	}
+	s.written = end
+	if err == nil && damaged {
+		err = s.AppendItem(journal.OfLog(journal.Log{Stream: "worker", Level: "warn", Text: "what the worker recorded after this cannot be read: the file was damaged"}))
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	s.written = end
 	return s, nil
 }
 
@@ -131,7 +135,7 @@ func EntryNumber(key string) (int64, error) {
 }
 
 // ReadSpool calls fn for each whole entry from offset on and returns the offset
-// behind the last one.
+// behind the last one. What is no entry is damaged.
 func ReadSpool(r io.ReaderAt, offset int64, fn func(nightcrier.JournalEntry) error) (int64, error) {
 	br := bufio.NewReaderSize(io.NewSectionReader(r, offset, 1<<62), 64<<10)
 	for {
@@ -143,8 +147,12 @@ func ReadSpool(r io.ReaderAt, offset int64, fn func(nightcrier.JournalEntry) err
 			return offset, err
 		}
 		var e nightcrier.JournalEntry
-		if err := json.Unmarshal(bytes.TrimSpace(line), &e); err != nil {
-			return offset, nightcrier.Errorf(nightcrier.Internal, "worker's spool at byte %d: %w", offset, err)
+		err = json.Unmarshal(bytes.TrimSpace(line), &e)
+		if err == nil {
+			_, err = EntryNumber(e.Key)
+		}
+		if err != nil {
+			return offset, nightcrier.Errorf(nightcrier.Internal, "worker's spool at byte %d: %w: %w", offset, ErrDamaged, err)
 		}
 		if err := fn(e); err != nil {
 			return offset, err

@@ -37,7 +37,10 @@ func (c *Collector) noteMissing(ctx context.Context, f *scene.Facts, ref scene.R
 		f.Doubt, f.OwnerRead = "it was not found"+why+": the credential may be of another cluster than the event", false
 		return nil
 	}
-	f.TargetGone = true
+	f.TargetGone, f.SeenHere = true, c.in.Event.Source == ownWatch
+	if f.Target.Kind == "Pod" && !f.SeenHere { // a ReplicaSet that is left tells what made it
+		return c.readTogether(ctx, c.lookAtLists(home.Name, "ReplicaSet")...)
+	}
 	return nil
 }
 

@@ -23,7 +23,6 @@ const (
 	maxListed = 100 // Pods of one owner
 	maxEvents = 100 // about one object
 	maxNodes  = 100
-	maxLogs   = 6 // excerpts
 )
 
 // CollectFacts reads what concerns the incident.
@@ -293,11 +292,13 @@ func (c *Collector) readAround(ctx context.Context, f *scene.Facts) error {
 	if err := c.readLogs(ctx, f.Pods, maxLogs); err != nil {
 		return err
 	}
-	f.Logs = slices.Clone(c.Scene.Logs)
 	if err := c.readNodes(ctx, f); err != nil {
 		return err
 	}
 	if err := c.readOthersLogs(ctx, f); err != nil {
+		return err
+	}
+	if err := c.readRunningLogs(ctx, f); err != nil {
 		return err
 	}
 	return c.readSymptoms(ctx)
@@ -417,55 +418,6 @@ func (c *Collector) readEvents(ctx context.Context, f *scene.Facts) error {
 		}
 	}
 	return nil
-}
-
-// readLogs reads the logs of the containers that are not well, of their previous
-// instance too where there is one. Each node is asked for one log first: one that
-// is away would be waited for with every further one.
-func (c *Collector) readLogs(ctx context.Context, pods []scene.Read[corev1.Pod], most int) error {
-	var first, rest []logOf
-	asked := map[string]bool{}
-	for i := range pods {
-		for _, ct := range scene.PodContainers(&pods[i]) {
-			if ct.LastTermination() == nil && ct.Status.Ready || neverStarted(ct) || len(first)+len(rest) >= most {
-				continue
-			}
-			logs := []logOf{{ct, false}}
-			if ct.Status.RestartCount > 0 {
-				logs = []logOf{{ct, true}, {ct, false}}
-			}
-			if node := pods[i].Object.Spec.NodeName; !asked[node] {
-				asked[node] = true
-				first, logs = append(first, logs[0]), logs[1:]
-			}
-			rest = append(rest, logs...)
-		}
-	}
-	if err := c.readTogether(ctx, c.logLooks(first)...); err != nil {
-		return err
-	}
-	return c.readTogether(ctx, c.logLooks(rest)...)
-}
-
-// logOf is a log to read.
-type logOf struct {
-	scene.Container
-	previous bool
-}
-
-// logLooks are the reads of logs whose nodes have not failed to answer.
-func (c *Collector) logLooks(logs []logOf) (looks []look) {
-	for _, l := range logs {
-		if p := &l.Pod.Object; !c.logless[p.Spec.NodeName] {
-			looks = append(looks, c.lookAtLog(p, l.Status.Name, l.previous))
-		}
-	}
-	return looks
-}
-
-// neverStarted reports whether a container cannot have written anything.
-func neverStarted(c scene.Container) bool {
-	return c.Status.State.Running == nil && c.LastTermination() == nil && c.Status.RestartCount == 0
 }
 
 // readNodes reads the node of a Pod that its node has given up, or the nodes

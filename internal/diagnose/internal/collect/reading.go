@@ -457,54 +457,6 @@ func (c *Collector) keepItems(q query, items []json.RawMessage) error {
 	return nil
 }
 
-// Bounds of one container's log.
-const (
-	logLines = 100
-	logBytes = 64 << 10
-)
-
-// lookAtLog returns the look that reads the end of a container's log. A log that does not
-// exist, as before the first start, is no excerpt and nothing missed.
-func (c *Collector) lookAtLog(pod *corev1.Pod, container string, previous bool) look {
-	source := fmt.Sprintf("kubectl logs %s -c %s -n %s --tail=%d", pod.Name, container, pod.Namespace, logLines)
-	if previous {
-		source += " --previous"
-	}
-	return look{
-		source: source,
-		ask: func(ctx context.Context) ([]byte, error) {
-			return c.in.Reader.Logs(ctx, pod.Namespace, pod.Name, container, previous, logLines, logBytes)
-		},
-		take: func(body []byte) error {
-			if len(body) == 0 {
-				return nil
-			}
-			if scene.LostLogPattern.Match(body) {
-				c.NoteMissed(source, string(body))
-				return nil
-			}
-			ref, err := c.recordBody("log", source, body)
-			c.Scene.Logs = append(c.Scene.Logs, scene.LogExcerpt{
-				Namespace: pod.Namespace, Pod: pod.Name, Container: container, Previous: previous,
-				Evidence: ref.Evidence, Text: c.in.Mask(string(body)),
-			})
-			return err
-		},
-		fail: func(err error) error {
-			switch nightcrier.CodeOf(err) {
-			case nightcrier.NotFound, nightcrier.Invalid: // there is none, says the kubelet
-				return nil
-			case nightcrier.Unreachable: // the API server answers 5xx when the node is away, not the cluster
-				c.logless[pod.Spec.NodeName] = true
-				c.unanswered.Store(0)
-				c.NoteMissed(source, err.Error())
-				return nil
-			}
-			return c.noteFailure(source, err)
-		},
-	}
-}
-
 // addInvolved remembers an object that belongs to the incident.
 func (c *Collector) addInvolved(res nightcrier.Resource) {
 	for _, r := range c.Involved {

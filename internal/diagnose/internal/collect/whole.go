@@ -2,9 +2,6 @@ package collect
 
 import (
 	"context"
-	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 )
@@ -42,59 +39,10 @@ func (c *Collector) readWhole(ctx context.Context, f *scene.Facts) error {
 	if err := c.readLogs(ctx, failingPods(c.Scene.AllWorkloads()), maxWholeLogs); err != nil {
 		return err
 	}
+	if err := c.readRunningLogs(ctx, f); err != nil {
+		return err
+	}
 	err := c.readSymptoms(ctx)
 	f.Events = c.Scene.Events
 	return err
-}
-
-// Bounds of logs beyond the target's own.
-const (
-	maxWholeLogs = 16
-	maxOtherLogs = 4
-)
-
-// failingPods are the Pods of the workloads that are not well, those of which nothing is
-// left first.
-func failingPods(all []*scene.Facts) []scene.Read[corev1.Pod] {
-	all = slices.DeleteFunc(slices.Clone(all), func(f *scene.Facts) bool { return f.JudgeStanding() != scene.StandsDown })
-	slices.SortStableFunc(all, func(a, b *scene.Facts) int { return outOf(b) - outOf(a) })
-	var pods []scene.Read[corev1.Pod]
-	for _, f := range all {
-		for _, p := range f.Pods[:min(1, len(f.Pods))] {
-			if !scene.IsPodWell(&p, f.Now) {
-				pods = append(pods, p)
-			}
-		}
-	}
-	return pods
-}
-
-func outOf(f *scene.Facts) int {
-	if f.Replicas.Ready == 0 {
-		return 1
-	}
-	return 0
-}
-
-// readOthersLogs reads the logs of failing workloads that the target needs, and of those
-// that need it: they tell what else the fault touches.
-func (c *Collector) readOthersLogs(ctx context.Context, f *scene.Facts) error {
-	g := scene.DrawGraph(c.Scene)
-	needs := g.ReachFrom(f.Mend(), scene.BySetting)
-	var needed, needing []*scene.Facts
-	for _, o := range c.Scene.AllWorkloads() {
-		_, below := needs[o.Mend()]
-		_, above := g.ReachFrom(o.Mend(), scene.BySetting)[f.Mend()]
-		switch {
-		case o.Mend() == f.Mend():
-		case below:
-			needed = append(needed, o)
-		case above:
-			needing = append(needing, o)
-		}
-	}
-	if err := c.readLogs(ctx, failingPods(needed), maxOtherLogs); err != nil {
-		return err
-	}
-	return c.readLogs(ctx, failingPods(needing), maxOtherLogs)
 }

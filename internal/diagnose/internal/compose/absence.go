@@ -37,6 +37,9 @@ func (a *assembler) addAbsence() {
 	case f.Doubt != "":
 		a.r.NotChecked = append(a.r.NotChecked, nightcrier.NotChecked{What: a.cleanText(target, scene.MaxText), Why: f.Doubt})
 		a.addFact(scene.Observation{Text: "the cluster that was asked has no " + missing, Quote: "not found", Ref: f.GoneRef}, nightcrier.Verified)
+	case f.TargetGone && !f.SeenHere && f.Target.Kind != "Pod":
+		a.r.NotChecked = append(a.r.NotChecked, nightcrier.NotChecked{What: a.cleanText(target, scene.MaxText), Why: "it does not exist"})
+		a.addFact(scene.Observation{Text: "there is no " + missing, Quote: "not found", Ref: f.GoneRef}, nightcrier.Verified)
 	case f.TargetGone:
 		a.r.NotChecked = append(a.r.NotChecked, nightcrier.NotChecked{What: a.cleanText(target, scene.MaxText), Why: "it does not exist any more"})
 		a.addFact(scene.Observation{Text: missing + " does not exist any more", Quote: "not found", Ref: f.GoneRef}, nightcrier.Verified)

@@ -40,7 +40,9 @@ type assembler struct {
 	graph    scene.Graph
 	// hit are the objects that the trouble touches: see trouble.
 	hit []nightcrier.Object
-	r   nightcrier.Report
+	// doubts are why a report without findings is no all-clear.
+	doubts []doubt
+	r      nightcrier.Report
 }
 
 // AssembleReport makes the report of what was found and of what could not be read.
@@ -66,13 +68,14 @@ func AssembleReport(in Case, f *scene.Facts, found Composition, missed []nightcr
 	a.addConsequences(found)
 	a.hit = a.trouble(found)
 	a.rateSeverity()
+	a.noteUnknowns()
 	a.r.CheckedShare = checkedShare(a.r.Facts)
 	return a.r
 }
 
 // cleanText makes text from outside fit for the report.
 func (a *assembler) cleanText(s string, n int) string {
-	return text.CutLine(text.MaskClean(s, a.in.Mask, text.FoldLine), n)
+	return text.CutMiddle(text.MaskClean(s, a.in.Mask, text.FoldLine), n)
 }
 
 // cleanObject returns an object whose name is as unclean as any other text.
@@ -180,6 +183,9 @@ func (a *assembler) addActions() {
 			Priority: 1, Action: "Look again in some minutes: " + a.cleanText(a.onlyComesUp(), scene.MaxText) + " has only begun to start",
 			Outcome: "tells a start from one that hangs", Risk: "none: read only",
 		})
+		return
+	case len(a.doubts) > 0:
+		a.stepsOfDoubts()
 		return
 	case len(a.findings) == 0:
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{

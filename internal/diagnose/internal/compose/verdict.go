@@ -13,16 +13,25 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 )
 
-// decideVerdict decides what the findings come to and names the root cause.
+// decideVerdict decides what the findings come to and names the root cause. That nothing
+// needs mending is a claim as well: what speaks against it, or is not covered by what was
+// looked at, makes it undetermined.
 func (a *assembler) decideVerdict() {
+	f := a.f
+	gone := f.Hearsay && goneForGood(f)
+	if gone { // what the event said of something that is gone
+		a.findings = nil
+	}
+	if len(a.findings) == 0 {
+		a.doubts = a.doubtAllClear()
+	}
 	switch {
-	case a.f.Hearsay && goneForGood(a.f), len(a.findings) == 0 && a.isTargetWell():
-		a.findings = nil // what the event said of something that is gone
+	case len(a.findings) == 0 && len(a.doubts) == 0 && f.Doubt == "" && (gone || a.isTargetWell()):
 		a.r.Verdict = nightcrier.VerdictRecovered
 		if !a.hasTraces() {
 			a.r.Verdict = nightcrier.VerdictHealthy
 		}
-	case len(a.findings) == 0, a.findings[0].Confidence == nightcrier.Low, a.f.Doubt != "": // no more than a guess
+	case len(a.findings) == 0, a.findings[0].Confidence == nightcrier.Low, f.Doubt != "": // no more than a guess
 		a.r.Verdict = nightcrier.VerdictUndetermined
 	default:
 		top := a.findings[0]
@@ -64,7 +73,7 @@ func (a *assembler) isTargetWell() bool {
 	case f.Job != nil:
 		return scene.FindJobCondition(f.Job.Object, batchv1.JobComplete) != nil || f.JobWorks()
 	case f.Target.Kind == "Node":
-		return len(f.Nodes) > 0 || f.TargetGone
+		return f.TargetGone || len(f.Nodes) > 0 && scene.IsNodeReady(&f.Nodes[0].Object)
 	case len(f.Pods) == 0 && f.Owner == f.Target:
 		return f.TargetGone
 	}
@@ -96,7 +105,9 @@ func workloadsRead(f *scene.Facts) bool {
 	if f.Target.Kind == scene.NamespaceKind {
 		ns = f.Target.Name
 	}
-	return f.Scene.Listed("Pod", ns) && !slices.ContainsFunc(workloadKinds, func(kind string) bool { return !f.Scene.Complete(kind, ns) })
+	return f.Scene.Listed("Pod", ns) && !slices.ContainsFunc(workloadKinds, func(kind string) bool {
+		return !f.Scene.Complete(kind, ns) && (kind != "ReplicaSet" || f.IsWholeTarget()) // of a named object Pods tell theirs
+	})
 }
 
 // goneForGood reports whether the target is gone, and its fault with it. A Pod is replaced
@@ -159,6 +170,12 @@ func (a *assembler) nothingFound() nightcrier.Hypothesis {
 		h.Statement = a.cleanText(a.f.Target.String()+" is gone, or was never in the cluster that was asked.", scene.MaxText)
 	case isBare(a.f):
 		h.Statement = a.cleanText("There is no workload in "+a.f.Target.String()+": nothing was found wrong, and nothing well.", scene.MaxText)
+	case len(a.doubts) > 0 && (!a.doubts[0].beside || a.isTargetWell()):
+		h.Statement = a.cleanText(a.doubts[0].says, scene.MaxText)
+		h.Falsification = a.doubts[0].test
+		for _, d := range a.doubts {
+			h.Against = append(h.Against, a.factsOf(d)...)
+		}
 	case a.r.Verdict == nightcrier.VerdictUndetermined:
 	case gone != "":
 		h.Confidence = nightcrier.Medium

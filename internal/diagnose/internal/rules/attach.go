@@ -121,18 +121,18 @@ func aboutVolume(p *corev1.Pod, message string) bool {
 }
 
 func notMounted(f *scene.Facts, p *scene.Read[corev1.Pod], e scene.Read[corev1.Event]) scene.Finding {
-	message := text.CutLine(e.Object.Message, scene.MaxQuote)
+	message := text.CutMiddle(e.Object.Message, scene.MaxQuote)
 	n := mountFinding(f.Mend(), p, scene.ObserveEvent(e))
 	n.DependsOn = volumeOf(f.Scene, p, e.Object.Message)
 	switch driver := noDriver.FindStringSubmatch(e.Object.Message); {
 	case driver != nil:
 		n.Cause = "csi-driver-missing"
-		n.Summary = fmt.Sprintf("%s cannot start: CSI driver %s is not registered on node %s.", f.Mend(), driver[1]+driver[2], text.CutLine(p.Object.Spec.NodeName, scene.MaxQuote))
+		n.Summary = fmt.Sprintf("%s cannot start: CSI driver %s is not registered on node %s.", f.Mend(), driver[1]+driver[2], text.CutMiddle(p.Object.Spec.NodeName, scene.MaxQuote))
 		n.DependsOn = append(n.DependsOn, driverSets(f.Scene, driver[1]+driver[2])...)
 		n.Actions[0] = scene.Step{Action: "Let the node plugin of the driver run on that node: its DaemonSet, tolerations and log", On: nightcrier.Object{Kind: "Node", Name: p.Object.Spec.NodeName}, Outcome: "the volume is mounted and the Pod starts", Risk: "none for running Pods"}
 	case e.Object.Reason == "FailedAttachVolume" || attaching.MatchString(e.Object.Message):
 		n.Cause = "volume-attach-failed"
-		n.Summary = fmt.Sprintf("%s cannot start: a volume cannot be attached to node %s (%s).", f.Mend(), text.CutLine(p.Object.Spec.NodeName, scene.MaxQuote), message)
+		n.Summary = fmt.Sprintf("%s cannot start: a volume cannot be attached to node %s (%s).", f.Mend(), text.CutMiddle(p.Object.Spec.NodeName, scene.MaxQuote), message)
 		n.DependsOn = append(n.DependsOn, holdersOfVolume(f.Scene, p.Object.Namespace, e.Object.Message)...)
 	default:
 		why := ""
@@ -233,7 +233,7 @@ func attachmentErrors(s *scene.Scene) []scene.Finding {
 		o := s.WorkloadAbove("Pod", &p.Object)
 		n := mountFinding(o, p, scene.Observation{Text: "VolumeAttachment " + a.Object.Name + " says why", Quote: err.Message, Ref: a.Ref})
 		n.Cause = "volume-attach-failed"
-		n.Summary = fmt.Sprintf("%s cannot start: its volume cannot be attached to node %s (%s).", o, text.CutLine(a.Object.Spec.NodeName, scene.MaxQuote), text.CutLine(err.Message, scene.MaxQuote))
+		n.Summary = fmt.Sprintf("%s cannot start: its volume cannot be attached to node %s (%s).", o, text.CutMiddle(a.Object.Spec.NodeName, scene.MaxQuote), text.CutLine(err.Message, scene.MaxQuote))
 		out = append(out, n)
 	}
 	return out
@@ -303,7 +303,7 @@ func heldElsewhere(s *scene.Scene, c claim, p, holder *scene.Read[corev1.Pod]) s
 	})
 	n.Cause, n.Confidence = "volume-attach-failed", nightcrier.Medium
 	n.Summary = fmt.Sprintf("%s cannot start: its PersistentVolumeClaim %s (%s) is in use by Pod %s on another node, %s.",
-		o, c.Object.Name, c.accessModes(), holder.Object.Name, text.CutLine(holder.Object.Spec.NodeName, scene.MaxQuote))
+		o, c.Object.Name, c.accessModes(), holder.Object.Name, text.CutMiddle(holder.Object.Spec.NodeName, scene.MaxQuote))
 	n.Observed = append(n.Observed, scene.Observation{Text: fmt.Sprintf("Pod %s holds the volume on node %s", holder.Object.Name, holder.Object.Spec.NodeName), Quote: "nodeName=" + holder.Object.Spec.NodeName, Ref: holder.Ref})
 	n.DependsOn = []nightcrier.Object{{Kind: "Node", Name: holder.Object.Spec.NodeName}}
 	n.Actions[0] = scene.Step{Action: "Run one Pod at a time (strategy Recreate, one replica), or use a claim that several nodes may mount", Do: scene.DoEdit, Outcome: "the volume is free when the Pod starts", Risk: "Recreate stops the old Pod before the new one runs"}

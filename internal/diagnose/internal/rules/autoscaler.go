@@ -57,7 +57,7 @@ func scalerObject(h *scene.Read[autoscalingv2.HorizontalPodAutoscaler]) nightcri
 
 func sawScaler(h *scene.Read[autoscalingv2.HorizontalPodAutoscaler], c autoscalingv2.HorizontalPodAutoscalerCondition) scene.Observation {
 	return scene.Observation{
-		Text:  fmt.Sprintf("%s has %s=%s, reason %s", scalerObject(h), c.Type, c.Status, text.CutLine(c.Reason, scene.MaxQuote)),
+		Text:  fmt.Sprintf("%s has %s=%s, reason %s", scalerObject(h), c.Type, c.Status, text.CutMiddle(c.Reason, scene.MaxQuote)),
 		Quote: c.Message, Ref: h.Ref,
 	}
 }
@@ -109,7 +109,7 @@ func withoutRequests(s *scene.Scene, h *scene.Read[autoscalingv2.HorizontalPodAu
 	target := scaleTarget(&h.Object)
 	what := "the resource that it is scaled by"
 	if short {
-		what = resource + " in container " + text.CutLine(container, scene.MaxQuote)
+		what = resource + " in container " + text.CutMiddle(container, scene.MaxQuote)
 	} else if m := missingRequest.FindStringSubmatch(c.Message); m != nil {
 		what = m[1]
 	}
@@ -176,7 +176,7 @@ func withoutMetrics(s *scene.Scene, h *scene.Read[autoscalingv2.HorizontalPodAut
 	}
 	n := scene.Finding{
 		Cause: "hpa-metrics-unavailable", Object: scalerObject(h), Confidence: nightcrier.High,
-		Summary:  fmt.Sprintf("%s cannot scale %s: it gets no metrics (%s).", scalerObject(h), scaleTarget(&h.Object), text.CutLine(c.Message, scene.MaxQuote)),
+		Summary:  fmt.Sprintf("%s cannot scale %s: it gets no metrics (%s).", scalerObject(h), scaleTarget(&h.Object), text.CutMiddle(c.Message, scene.MaxQuote)),
 		Observed: []scene.Observation{sawScaler(h, c)},
 		WrongIf:  "metrics have come back since",
 		Test:     scalerTest(h).DecidesBetween("its condition ScalingActive is False", "it is True"),
@@ -246,11 +246,11 @@ func aboveTarget(h *autoscalingv2.HorizontalPodAutoscaler) (string, bool) {
 				}
 			case want.Pods != nil && have.Pods != nil && want.Pods.Metric.Name == have.Pods.Metric.Name:
 				if said, above := compareWithTarget(have.Pods.Current, want.Pods.Target); above {
-					return text.CutLine(want.Pods.Metric.Name, scene.MaxQuote) + " " + said, true
+					return text.CutMiddle(want.Pods.Metric.Name, scene.MaxQuote) + " " + said, true
 				}
 			case want.External != nil && have.External != nil && want.External.Metric.Name == have.External.Metric.Name:
 				if said, above := compareWithTarget(have.External.Current, want.External.Target); above {
-					return text.CutLine(want.External.Metric.Name, scene.MaxQuote) + " " + said, true
+					return text.CutMiddle(want.External.Metric.Name, scene.MaxQuote) + " " + said, true
 				}
 			}
 		}

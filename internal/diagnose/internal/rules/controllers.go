@@ -66,7 +66,7 @@ func leftOut(f *scene.Facts, set *scene.Read[appsv1.DaemonSet]) []out {
 		}
 		chosen++
 		if t := scene.UntoleratedTaint(p, &n.Object); t != nil && !scene.ControlPlaneTaint.MatchString(t.Key) {
-			tainted = append(tainted, out{n.Object.Name, "has the taint " + text.CutLine(t.ToString(), scene.MaxQuote)})
+			tainted = append(tainted, out{n.Object.Name, "has the taint " + text.CutMiddle(t.ToString(), scene.MaxQuote)})
 		}
 	}
 	if chosen == 0 {
@@ -362,13 +362,13 @@ func governingServiceMissing(s *scene.Scene) []scene.Finding {
 		o := nightcrier.Object{Kind: "StatefulSet", Namespace: ns, Name: set.Object.Name}
 		out = append(out, scene.Finding{
 			Cause: "statefulset-service-missing", Object: o, Confidence: nightcrier.High,
-			Summary: fmt.Sprintf("%s names the Service %s, which does not exist: its Pods have no names in DNS such as %s-0.%s.", o, text.CutLine(name, scene.MaxQuote), o.Name, text.CutLine(name, scene.MaxQuote)),
+			Summary: fmt.Sprintf("%s names the Service %s, which does not exist: its Pods have no names in DNS such as %s-0.%s.", o, text.CutMiddle(name, scene.MaxQuote), o.Name, text.CutLine(name, scene.MaxQuote)),
 			Observed: []scene.Observation{seen,
-				{Text: o.String() + " has serviceName " + text.CutLine(name, scene.MaxQuote) + ", and namespace " + ns + " has no such Service", Quote: "serviceName=" + name, Ref: set.Ref}},
+				{Text: o.String() + " has serviceName " + text.CutMiddle(name, scene.MaxQuote) + ", and namespace " + ns + " has no such Service", Quote: "serviceName=" + name, Ref: set.Ref}},
 			WrongIf: "the Service was made since",
-			Test:    scene.ListTest(ns, "service").DecidesBetween("no Service is called "+text.CutLine(name, scene.MaxQuote), "there is one"),
+			Test:    scene.ListTest(ns, "service").DecidesBetween("no Service is called "+text.CutMiddle(name, scene.MaxQuote), "there is one"),
 			Actions: []scene.Step{
-				{Action: "Make a headless Service called " + text.CutLine(name, scene.MaxQuote) + " that selects the Pods of " + o.String(), Outcome: "the Pods find each other by name", Risk: "none for what runs"},
+				{Action: "Make a headless Service called " + text.CutMiddle(name, scene.MaxQuote) + " that selects the Pods of " + o.String(), Outcome: "the Pods find each other by name", Risk: "none for what runs"},
 			},
 		})
 	}
@@ -387,7 +387,7 @@ func missesName(s *scene.Scene, set *scene.Read[appsv1.StatefulSet]) (scene.Obse
 		for line := range strings.Lines(l.Text) {
 			line = text.KeepBytes(line, 4*scene.MaxQuote)
 			if nameAway.MatchString(line) && (host.MatchString(line) || regexp.MustCompile(`\b`+regexp.QuoteMeta(service)+`\.`+regexp.QuoteMeta(ns)+`\b`).MatchString(line)) {
-				line = text.CutLine(line, scene.MaxQuote)
+				line = text.CutMiddle(line, scene.MaxQuote)
 				return scene.Observation{Text: "the log of Pod " + l.Pod + " misses a name of " + set.Object.Name, Quote: line, Ref: l.Ref()}, true
 			}
 		}

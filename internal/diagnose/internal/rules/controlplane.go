@@ -69,7 +69,7 @@ func stillReady(others int) string {
 func stateWords(p *scene.Read[corev1.Pod]) string {
 	for _, c := range scene.PodContainers(p) {
 		if reason, _ := c.WaitingReason(); reason != "" {
-			words := " (" + text.CutLine(reason, scene.MaxQuote)
+			words := " (" + text.CutMiddle(reason, scene.MaxQuote)
 			if end := c.LastTermination(); end != nil {
 				words += fmt.Sprintf(", exit code %d", end.ExitCode)
 			}
@@ -202,7 +202,7 @@ func nodeWords(nodes []nightcrier.Object) string {
 	}
 	var names []string
 	for _, n := range nodes[:min(3, len(nodes))] {
-		names = append(names, text.CutLine(n.Name, scene.MaxQuote))
+		names = append(names, text.CutMiddle(n.Name, scene.MaxQuote))
 	}
 	more := ""
 	if len(nodes) > 3 {
@@ -226,8 +226,8 @@ func apiServiceUnavailable(s *scene.Scene) []scene.Finding {
 		o := nightcrier.Object{Kind: "APIService", Name: u.GetName()}
 		n := scene.Finding{
 			Cause: "api-service-unavailable", Object: o, Confidence: nightcrier.High,
-			Summary:  fmt.Sprintf("%s is not available (%s): %s.", o, text.CutLine(reason, scene.MaxQuote), strings.TrimSuffix(text.CutLine(message, scene.MaxQuote), ".")),
-			Observed: []scene.Observation{{Text: fmt.Sprintf("%s has Available=False, reason %s", o, text.CutLine(reason, scene.MaxQuote)), Quote: message, Ref: a.Ref}},
+			Summary:  fmt.Sprintf("%s is not available (%s): %s.", o, text.CutMiddle(reason, scene.MaxQuote), strings.TrimSuffix(text.CutLine(message, scene.MaxQuote), ".")),
+			Observed: []scene.Observation{{Text: fmt.Sprintf("%s has Available=False, reason %s", o, text.CutMiddle(reason, scene.MaxQuote)), Quote: message, Ref: a.Ref}},
 			WrongIf:  "its server has come back since",
 			Test:     scene.GetTest("", "apiservice", u.GetName()).DecidesBetween("its condition Available is False", "it is True"),
 			Actions: []scene.Step{

@@ -66,7 +66,7 @@ func crashFinding(f *scene.Facts, c scene.Container, end *corev1.ContainerStateT
 	switch {
 	case neverRan(end):
 		n.Cause = startCause(end.Message)
-		n.Summary = fmt.Sprintf("%s cannot start: %s (%s).", c.DescribeIn(f), scene.MeaningOf(slices.Concat(startCauses, imageCauses), n.Cause), text.CutLine(cmp.Or(end.Message, exitMeaning(end.ExitCode)), scene.MaxQuote))
+		n.Summary = fmt.Sprintf("%s cannot start: %s (%s).", c.DescribeIn(f), scene.MeaningOf(slices.Concat(startCauses, imageCauses), n.Cause), text.CutMiddle(cmp.Or(end.Message, exitMeaning(end.ExitCode)), scene.MaxQuote))
 		n.Actions = commandActions
 		if n.Cause == "image-platform-mismatch" {
 			n.Actions = platformActions
@@ -109,7 +109,7 @@ func withLog(n scene.Finding, f *scene.Facts, c scene.Container) scene.Finding {
 		}
 		return n
 	}
-	line := text.CutLine(scene.ErrorLine(l.Text), scene.MaxQuote)
+	line := text.CutMiddle(scene.ErrorLine(l.Text), scene.MaxQuote)
 	if t, ok := reasonInLog(f, c); ok {
 		line = t.line
 	}
@@ -281,7 +281,7 @@ func tooLittleToStart(f *scene.Facts) []scene.Finding {
 func startKilled(f *scene.Facts, p *scene.Read[corev1.Pod]) (scene.Observation, bool) {
 	for _, c := range scene.PodContainers(p) {
 		if reason, message := c.WaitingReason(); limitTooLow.MatchString(message) {
-			return scene.Observation{Text: fmt.Sprintf("%s waits: %s", c, text.CutLine(reason, scene.MaxQuote)), Quote: message, Ref: p.Ref}, true
+			return scene.Observation{Text: fmt.Sprintf("%s waits: %s", c, text.CutMiddle(reason, scene.MaxQuote)), Quote: message, Ref: p.Ref}, true
 		}
 	}
 	for e := range f.EventsOf("Pod", p.Object.Name) {
@@ -296,12 +296,12 @@ func limitRaise(f *scene.Facts, p *scene.Read[corev1.Pod], said scene.Observatio
 	var limits []string
 	for _, c := range p.Object.Spec.Containers {
 		if limit, has := c.Resources.Limits[corev1.ResourceMemory]; has {
-			limits = append(limits, fmt.Sprintf("%s of container %s", limit.String(), text.CutLine(c.Name, scene.MaxQuote)))
+			limits = append(limits, fmt.Sprintf("%s of container %s", limit.String(), text.CutMiddle(c.Name, scene.MaxQuote)))
 		}
 	}
 	n := scene.Finding{
 		Cause: "oom-killed", Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said},
-		Summary: fmt.Sprintf("%s cannot start: its memory limit is too low even for the runtime to start it (%s).", f.Mend(), text.CutLine(cmp.Or(strings.Join(limits, ", "), "no container states one"), scene.MaxQuote)),
+		Summary: fmt.Sprintf("%s cannot start: its memory limit is too low even for the runtime to start it (%s).", f.Mend(), text.CutMiddle(cmp.Or(strings.Join(limits, ", "), "no container states one"), scene.MaxQuote)),
 		WrongIf: "the node itself is out of memory",
 		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
 			DecidesBetween("its events say that it was OOM-killed while it started", "it has started"),
@@ -341,7 +341,7 @@ func kernelSaid(f *scene.Facts, c scene.Container) (scene.Observation, bool) {
 		}
 	}
 	if l, ok := f.FindLog(c); ok && kernelKill.MatchString(scene.ErrorLine(l.Text)) {
-		return ObserveLog(c, l, text.CutLine(scene.ErrorLine(l.Text), scene.MaxQuote)), true
+		return ObserveLog(c, l, text.CutMiddle(scene.ErrorLine(l.Text), scene.MaxQuote)), true
 	}
 	return scene.Observation{}, false
 }

@@ -78,7 +78,7 @@ func podsRefused(f *scene.Facts) []scene.Finding {
 	}
 	n := scene.Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said},
-		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), scene.MeaningOf(creationCauses, cause), nameAfterColon(named), text.CutLine(said.Quote, scene.MaxQuote)),
+		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), scene.MeaningOf(creationCauses, cause), nameAfterColon(named), text.CutMiddle(said.Quote, scene.MaxQuote)),
 		WrongIf: "what refused has been changed since; the controller tries again by itself",
 		Test: scene.DescribeTest(f.Owner).
 			DecidesBetween("its conditions or newest events say the same", "the Pods it wants are there"),
@@ -126,7 +126,7 @@ func nameAfterColon(name string) string {
 	if name == "" {
 		return ""
 	}
-	return ": " + text.CutLine(name, scene.MaxQuote)
+	return ": " + text.CutMiddle(name, scene.MaxQuote)
 }
 
 // saidOfCreation is why Pods cannot be made: a Deployment's condition, which
@@ -193,7 +193,7 @@ func behindWebhook(f *scene.Facts, n scene.Finding, name, said string) scene.Fin
 	w, known := webhookCalled(f.Scene, name)
 	if known {
 		n.Object = w.object
-		n.Observed = append(n.Observed, scene.Observation{Text: fmt.Sprintf("%s has the webhook %s", w.object, text.CutLine(name, scene.MaxQuote)), Quote: name, Ref: w.ref})
+		n.Observed = append(n.Observed, scene.Observation{Text: fmt.Sprintf("%s has the webhook %s", w.object, text.CutMiddle(name, scene.MaxQuote)), Quote: name, Ref: w.ref})
 		n.Test = scene.GetTest("", strings.ToLower(w.object.Kind), w.object.Name).
 			DecidesBetween("it still has the webhook with failurePolicy Fail, and what serves it is away", "the webhook is gone, or what serves it is ready")
 	}
@@ -270,7 +270,7 @@ func fullQuota(f *scene.Facts, r scene.ReplicaCount, q *scene.Read[corev1.Resour
 // Pods lack nothing.
 func refusalActions(f *scene.Facts, cause, named string, what *scene.Lack) []scene.Step {
 	mend, ns := f.Mend().String(), f.Mend().Namespace
-	named = text.CutLine(named, scene.MaxQuote)
+	named = text.CutMiddle(named, scene.MaxQuote)
 	first := scene.Step{
 		Action:  "Change what refuses the Pods, or what " + mend + " asks for",
 		Outcome: "the controller makes the Pods by itself", Risk: "a weaker policy lets other Pods through too",

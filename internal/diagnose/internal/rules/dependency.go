@@ -72,7 +72,7 @@ func otherEnd(f *scene.Facts, c scene.Container, t logMatch, n *scene.Finding) {
 	}
 }
 
-var dependencyRules = scene.Area{Name: "dependency", Rules: []scene.Rule{namesNoService, complainsWhileReady}, SceneRules: []scene.SceneRule{dependencyMisnamed}, Causes: dependencyCauses}
+var dependencyRules = scene.Area{Name: "dependency", Rules: []scene.Rule{namesNoService}, SceneRules: []scene.SceneRule{dependencyMisnamed}, Causes: dependencyCauses}
 
 var dependencyCauses = []scene.Cause{
 	{ID: "dependency-auth-failed", Category: "Pod", Meaning: "what a container connects to refuses its user or password", Rank: rankTold, BeginsElsewhere: true},
@@ -331,67 +331,6 @@ func slipOf(s *scene.Scene, ns string, e endpoint) bool {
 		}
 	}
 	return false
-}
-
-// complainsWhileReady finds containers that are ready, yet keep failing to reach
-// something of which the cluster shows that it cannot be reached.
-func complainsWhileReady(f *scene.Facts) []scene.Finding {
-	var out []scene.Finding
-	for c := range f.AllContainers() {
-		if !c.Status.Ready || f.IsPast(c.Pod) || c.IsDone() {
-			continue
-		}
-		t, often := lastComplaint(f, c)
-		if often < 2 {
-			continue
-		}
-		n := t.asFinding(f, c)
-		corroborated := n.Confidence == nightcrier.High
-		n.Confidence, n.Rank = nightcrier.Medium, scene.RankFollows+15
-		if corroborated {
-			out = append(out, n)
-			continue
-		}
-		if t.namesOther() {
-			continue
-		}
-		for _, v := range settingsOf(f.Scene, c) {
-			if n, ok := badAddress(f, c, v); ok {
-				n.Rank = scene.RankFollows + 15
-				n.Observed = append(n.Observed, ObserveLog(c, t.log, t.line))
-				out = append(out, n)
-			}
-		}
-	}
-	return out
-}
-
-// Bounds of what counts as a complaint of now.
-const recentLines = 40
-
-// lastComplaint is the last line of a container's log, of those that were written
-// lately, that tells of something that cannot be reached, and how many there are.
-func lastComplaint(f *scene.Facts, c scene.Container) (last logMatch, often int) {
-	for _, l := range f.Logs {
-		if l.Pod != c.Pod.Object.Name || l.Container != c.Status.Name || l.Previous {
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(l.Text), "\n")
-		for _, line := range lines[max(0, len(lines)-recentLines):] {
-			line = text.KeepBytes(line, 4*scene.MaxQuote)
-			at, dated := lineTime(line)
-			if dated && f.Now.Sub(at) > scene.FreshFor {
-				continue
-			}
-			for _, s := range dependencyLogPatterns {
-				if _, ok := s.matchLine(line); ok {
-					last, often = logMatch{pattern: s, log: l, line: text.CutLine(line, scene.MaxQuote)}, often+1
-					break
-				}
-			}
-		}
-	}
-	return last, often
 }
 
 var lineDate = scene.NewPattern(`\b(\d{4})[-/](\d\d)[-/](\d\d)[T ](\d\d:\d\d:\d\d)`)

@@ -134,31 +134,6 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// A container may be ready and still not reach what it needs. Its complaints
-// count while they are new, repeated, and the cluster shows that they are right.
-func TestComplainsWhileReady(t *testing.T) {
-	of := func(log, ready string, change ...func(*corev1.Pod)) *scene.Facts {
-		f := scenetest.WithLog(scenetest.FactsOf(scenetest.Pod(append(change, func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Ready = true })...)), log)
-		logs := f.Scene.Logs
-		f.Scene = scenetest.New(t, strings.ReplaceAll(services, "READY", ready))
-		f.Scene.Logs = logs
-		return f
-	}
-	const line = "2026-03-01T11:59:00Z ERROR cannot connect to db:5432: connection refused\n"
-	const old = "2026-03-01T09:59:00Z ERROR cannot connect to db:5432: connection refused\n"
-	const wrong = "2026-03-01T11:59:00Z ERROR lookup payments on 10.96.0.10:53: no such host\n"
-	const nameless = "could not charge the card: name resolver error: produced zero addresses\n"
-	check(t, []rulecase{
-		{"nobody behind it", of(line+line, "false"), []string{"dependency-refused"}},
-		{"no such Service", of(wrong+wrong, "true"), []string{"dependency-name-unresolved"}},
-		{"no name in the log, one in the settings", of(nameless+nameless, "true", env("PAYMENT_ADDR", "badAddress:50051")), []string{"dependency-name-unresolved"}},
-		{"once", of(line, "false"), nil},
-		{"hours ago", of(old+old, "false"), nil},
-		{"somebody is behind it", of(line+line, "true"), nil},
-		{"it answers now", of(line+line+strings.Repeat("INFO 200 GET /\n", recentLines), "false"), nil},
-	})
-}
-
 // A slip in an address is found though nothing fails yet; a name that is merely
 // not there may be of something optional.
 func TestMisnamed(t *testing.T) {

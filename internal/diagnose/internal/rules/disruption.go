@@ -156,7 +156,7 @@ func budgetFinding(s *scene.Scene, b *scene.Read[policyv1.PodDisruptionBudget], 
 	o := nightcrier.Object{Kind: "PodDisruptionBudget", Namespace: b.Object.Namespace, Name: b.Object.Name}
 	n := scene.Finding{
 		Cause: "pdb-blocks-drain", Object: o, Confidence: nightcrier.Medium,
-		Summary: fmt.Sprintf("%s lets no Pod be evicted (%d of %d ready, %d wanted): what drains node %s waits for ever.", o, st.CurrentHealthy, st.ExpectedPods, st.DesiredHealthy, text.CutLine(node, scene.MaxQuote)),
+		Summary: fmt.Sprintf("%s lets no Pod be evicted (%d of %d ready, %d wanted): what drains node %s waits for ever.", o, st.CurrentHealthy, st.ExpectedPods, st.DesiredHealthy, text.CutMiddle(node, scene.MaxQuote)),
 		Observed: []scene.Observation{seen, {
 			Text:  fmt.Sprintf("%s has disruptionsAllowed 0, currentHealthy %d, desiredHealthy %d", o, st.CurrentHealthy, st.DesiredHealthy),
 			Quote: fmt.Sprintf("desiredHealthy=%d", st.DesiredHealthy), Ref: b.Ref,
@@ -235,7 +235,7 @@ func podEvictedAgain(f *scene.Facts) []scene.Finding {
 	}
 	said, _, _ := saidOfEviction(f, last)
 	n := evictionFinding(f, last, said)
-	n.Summary = fmt.Sprintf("%d Pods of %s were evicted one after the other; the last time: %s", times, f.Mend(), text.CutLine(said.Quote, scene.MaxQuote))
+	n.Summary = fmt.Sprintf("%d Pods of %s were evicted one after the other; the last time: %s", times, f.Mend(), text.CutMiddle(said.Quote, scene.MaxQuote))
 	return []scene.Finding{n}
 }
 
@@ -252,7 +252,7 @@ func evictionFinding(f *scene.Facts, p *scene.Read[corev1.Pod], said scene.Obser
 			{Action: "Find what used up the resource on node " + p.Object.Spec.NodeName, Outcome: "names what to limit", Risk: "none: read only"},
 		},
 	}
-	if why := text.CutLine(said.Quote, scene.MaxQuote); why != "" {
+	if why := text.CutMiddle(said.Quote, scene.MaxQuote); why != "" {
 		n.Summary = fmt.Sprintf("A Pod of %s was evicted: %s", f.Mend(), why)
 	}
 	if p.Object.Spec.NodeName != "" && !ownLimit.MatchString(said.Quote) {
@@ -337,7 +337,7 @@ func podPreempted(f *scene.Facts) []scene.Finding {
 	if slices.ContainsFunc(f.Pods, func(p scene.Read[corev1.Pod]) bool { return p.Object.Spec.NodeName == "" && !f.IsPast(&p) }) {
 		next = "what replaces it has no node"
 	}
-	n.Summary = fmt.Sprintf("Pod %s of %s had to give way to %s; %s (%s).", gone.pod, f.Mend(), by, next, text.CutLine(gone.said.Quote, scene.MaxQuote))
+	n.Summary = fmt.Sprintf("Pod %s of %s had to give way to %s; %s (%s).", gone.pod, f.Mend(), by, next, text.CutMiddle(gone.said.Quote, scene.MaxQuote))
 	return []scene.Finding{n}
 }
 
@@ -481,11 +481,11 @@ func podRejected(f *scene.Facts) []scene.Finding {
 		if cause == "" || f.IsPast(p) || f.Now.Sub(p.Object.CreationTimestamp.Time) > evictedLately {
 			continue
 		}
-		node := text.CutLine(p.Object.Spec.NodeName, scene.MaxQuote)
+		node := text.CutMiddle(p.Object.Spec.NodeName, scene.MaxQuote)
 		return []scene.Finding{{
 			Cause: cause, Object: f.Mend(), Confidence: nightcrier.High,
-			Summary:  fmt.Sprintf("The kubelet of node %s does not take the Pods of %s: %s", node, f.Mend(), text.CutLine(p.Object.Status.Message, scene.MaxQuote)),
-			Observed: []scene.Observation{{Text: fmt.Sprintf("Pod %s was rejected by its node, reason %s", p.Object.Name, text.CutLine(p.Object.Status.Reason, scene.MaxQuote)), Quote: p.Object.Status.Message, Ref: p.Ref}},
+			Summary:  fmt.Sprintf("The kubelet of node %s does not take the Pods of %s: %s", node, f.Mend(), text.CutMiddle(p.Object.Status.Message, scene.MaxQuote)),
+			Observed: []scene.Observation{{Text: fmt.Sprintf("Pod %s was rejected by its node, reason %s", p.Object.Name, text.CutMiddle(p.Object.Status.Reason, scene.MaxQuote)), Quote: p.Object.Status.Message, Ref: p.Ref}},
 			WrongIf:  "the node has changed since, and takes the next Pod",
 			Test:     scene.GetTest(p.Object.Namespace, "pod", p.Object.Name).DecidesBetween("it has failed for the same reason", "it runs"),
 			Actions: []scene.Step{

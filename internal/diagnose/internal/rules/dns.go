@@ -94,7 +94,7 @@ func dnsLog(s *scene.Scene, pods []*scene.Read[corev1.Pod]) *scene.Observation {
 			continue
 		}
 		if line := scene.ErrorLine(l.Text); corefileWords.MatchString(line) {
-			return &scene.Observation{Text: "the log of Pod " + l.Pod + " says why", Quote: text.CutLine(line, scene.MaxQuote), Ref: l.Ref()}
+			return &scene.Observation{Text: "the log of Pod " + l.Pod + " says why", Quote: text.CutMiddle(line, scene.MaxQuote), Ref: l.Ref()}
 		}
 	}
 	return nil
@@ -184,7 +184,7 @@ func refusesNames(s *scene.Scene, o nightcrier.Object, block []string, ref scene
 		return scene.Finding{}, false
 	}
 	n := dnsFinding(s, o, scene.Observation{Text: "the Corefile in " + o.String() + " answers " + code[1] + " for names of the cluster", Quote: "rcode " + code[1], Ref: ref})
-	n.Summary = fmt.Sprintf("The cluster's DNS answers %s for names that match %s: a template in the Corefile of %s says so.", code[1], text.CutLine(strings.TrimSpace(zone+" "+pattern), scene.MaxQuote), o)
+	n.Summary = fmt.Sprintf("The cluster's DNS answers %s for names that match %s: a template in the Corefile of %s says so.", code[1], text.CutMiddle(strings.TrimSpace(zone+" "+pattern), scene.MaxQuote), o)
 	n.Affected = append(n.Affected, servicesWithClients(s, pattern)...)
 	return n, true
 }
@@ -291,7 +291,7 @@ func blindTo(s *scene.Scene, w scene.PodMaker, why scene.Observation, sure bool,
 		c := scene.ClientsOf(svc, all)[k]
 		n := scene.Finding{
 			Cause: "dns-policy-wrong", Object: w.Object, Confidence: nightcrier.Medium,
-			Summary:  fmt.Sprintf("%s cannot resolve %s, which it connects to: %s.", w.Object, text.CutLine(c.Host, scene.MaxQuote), text.CutLine(why.Text, scene.MaxQuote)),
+			Summary:  fmt.Sprintf("%s cannot resolve %s, which it connects to: %s.", w.Object, text.CutMiddle(c.Host, scene.MaxQuote), text.CutLine(why.Text, scene.MaxQuote)),
 			Observed: []scene.Observation{why, {Text: c.Text + " names a Service of the cluster", Quote: c.Quote, Ref: c.Ref}},
 			WrongIf:  "those servers forward the cluster's names to its DNS",
 			Test: scene.GetTest(w.Object.Namespace, strings.ToLower(w.Object.Kind), w.Object.Name).
@@ -340,7 +340,7 @@ func externalNameWrong(s *scene.Scene) []scene.Finding {
 				why, n.Confidence = "clients say that it does not resolve", nightcrier.Medium
 			}
 		}
-		n.Summary = fmt.Sprintf("%s leads to %s: %s.", o, text.CutLine(host, scene.MaxQuote), why)
+		n.Summary = fmt.Sprintf("%s leads to %s: %s.", o, text.CutMiddle(host, scene.MaxQuote), why)
 		out = append(out, n)
 	}
 	return out

@@ -162,7 +162,7 @@ func whichArgument(_ *scene.Facts, c scene.Container, t logMatch, n *scene.Findi
 	if i < 0 {
 		return
 	}
-	n.Observed = append(n.Observed, scene.Observation{Text: c.String() + " is started with that argument", Quote: text.CutLine(given[i], scene.MaxQuote), Ref: c.Pod.Ref})
+	n.Observed = append(n.Observed, scene.Observation{Text: c.String() + " is started with that argument", Quote: text.CutMiddle(given[i], scene.MaxQuote), Ref: c.Pod.Ref})
 }
 
 // whichVariable adds what the Pod says of the variable that the log misses.

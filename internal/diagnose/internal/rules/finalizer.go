@@ -71,7 +71,7 @@ func namespaceStuck(s *scene.Scene) []scene.Finding {
 		n := stuckFinding(s, deleted{"Namespace", &ns.Object, ns.Ref}, "finalizer-deadlock",
 			"finalizer "+namespaceFinalizers(&ns.Object)+" waits for what is left in it.", "phase="+string(ns.Object.Status.Phase))
 		if len(why) > 0 {
-			n.Summary = strings.TrimSuffix(n.Summary, "waits for what is left in it.") + "waits: " + text.CutLine(why[0].Message, scene.MaxQuote)
+			n.Summary = strings.TrimSuffix(n.Summary, "waits for what is left in it.") + "waits: " + text.CutMiddle(why[0].Message, scene.MaxQuote)
 		} else {
 			n.Confidence = nightcrier.Medium
 		}
@@ -91,7 +91,7 @@ func namespaceFinalizers(ns *corev1.Namespace) string {
 	for _, f := range ns.Spec.Finalizers {
 		all = append(all, string(f))
 	}
-	return text.CutLine(strings.Join(append(all, ns.Finalizers...), ", "), scene.MaxQuote)
+	return text.CutMiddle(strings.Join(append(all, ns.Finalizers...), ", "), scene.MaxQuote)
 }
 
 func namespaceWhy(ns *corev1.Namespace) []corev1.NamespaceCondition {
@@ -166,7 +166,7 @@ var guards = map[string]string{
 
 func keptBy(s *scene.Scene, d deleted) scene.Finding {
 	finalizers := d.GetFinalizers()
-	what := "finalizer " + text.CutLine(strings.Join(finalizers, ", "), scene.MaxQuote) + " keeps it"
+	what := "finalizer " + text.CutMiddle(strings.Join(finalizers, ", "), scene.MaxQuote) + " keeps it"
 	if w := guards[finalizers[0]]; w != "" {
 		what += "; " + w
 	}
@@ -183,7 +183,7 @@ func keptBy(s *scene.Scene, d deleted) scene.Finding {
 			names = append(names, p.Object.Name)
 			n.Observed = append(n.Observed, scene.Observation{Text: "Pod " + p.Object.Name + " uses the claim", Quote: p.Object.Name, Ref: p.Ref})
 		}
-		n.Summary = strings.TrimSuffix(n.Summary, ".") + ", and Pod " + text.CutLine(strings.Join(names, ", "), scene.MaxQuote) + " does."
+		n.Summary = strings.TrimSuffix(n.Summary, ".") + ", and Pod " + text.CutMiddle(strings.Join(names, ", "), scene.MaxQuote) + " does."
 		n.Affected = s.WorkloadsAbove(pods)
 		n.Actions = []scene.Step{{Action: "Scale down what uses the claim, or keep the claim by leaving it in use and copying its data", Outcome: "the claim goes once no Pod uses it", Risk: "the data goes with it where its volume is reclaimed"}}
 	}
@@ -209,7 +209,7 @@ func notEnding(s *scene.Scene, p *scene.Read[corev1.Pod]) scene.Finding {
 	n.Confidence = nightcrier.Medium
 	n.Affected = []nightcrier.Object{s.WorkloadAbove("Pod", &p.Object)}
 	n.Actions = []scene.Step{
-		{Action: "Look at the kubelet and the runtime of node " + cmp.Or(text.CutLine(name, scene.MaxQuote), "none"), Outcome: "the Pod goes once they answer", Risk: "none: read only"},
+		{Action: "Look at the kubelet and the runtime of node " + cmp.Or(text.CutMiddle(name, scene.MaxQuote), "none"), Outcome: "the Pod goes once they answer", Risk: "none: read only"},
 		{Action: "If the node is gone for good, delete the Node, or the Pod by force", Outcome: "its name and volumes are free for a new one", Risk: "two copies run if the old one still lives"},
 	}
 	for e := range s.EventsAbout("Pod", p.Object.Namespace, p.Object.Name) {
@@ -221,7 +221,7 @@ func notEnding(s *scene.Scene, p *scene.Read[corev1.Pod]) scene.Finding {
 	node := scene.FindObject(s.Nodes, "", name)
 	switch {
 	case node == nil && name != "" && s.Complete("Node", ""):
-		n.Summary = fmt.Sprintf("%s cannot end: its node %s does not exist any more.", n.Object, text.CutLine(name, scene.MaxQuote))
+		n.Summary = fmt.Sprintf("%s cannot end: its node %s does not exist any more.", n.Object, text.CutMiddle(name, scene.MaxQuote))
 	case node != nil && !scene.IsNodeReady(&node.Object):
 		n.Summary = fmt.Sprintf("%s cannot end: its node %s is not ready.", n.Object, node.Object.Name)
 		n.Observed = append(n.Observed, scene.Observation{Text: "Node " + node.Object.Name + " is not ready", Quote: node.Object.Name, Ref: node.Ref})

@@ -80,11 +80,11 @@ func ingressBackends(s *scene.Scene) []scene.Finding {
 		}
 		for _, r := range routesOf(&ing.Object) {
 			svc := scene.FindObject(s.Services, ing.Object.Namespace, r.backend.Name)
-			from := text.CutLine(r.from, scene.MaxQuote)
+			from := text.CutMiddle(r.from, scene.MaxQuote)
 			switch {
 			case svc == nil && s.Complete("Service", ing.Object.Namespace):
 				n := ingressFinding(ing, "ingress-backend-missing",
-					fmt.Sprintf("leads %s to Service %s, which does not exist.", from, text.CutLine(r.backend.Name, scene.MaxQuote)), r.backend.Name, "a backend names a Service that is not there")
+					fmt.Sprintf("leads %s to Service %s, which does not exist.", from, text.CutMiddle(r.backend.Name, scene.MaxQuote)), r.backend.Name, "a backend names a Service that is not there")
 				n.DependsOn = []nightcrier.Object{{Kind: "Service", Namespace: ing.Object.Namespace, Name: r.backend.Name}}
 				out = append(out, n)
 			case svc != nil && !hasPort(&svc.Object, r.backend.Port):
@@ -111,7 +111,7 @@ func hasPort(svc *corev1.Service, p networkingv1.ServiceBackendPort) bool {
 
 func portName(p networkingv1.ServiceBackendPort) string {
 	if p.Name != "" {
-		return text.CutLine(p.Name, scene.MaxQuote)
+		return text.CutMiddle(p.Name, scene.MaxQuote)
 	}
 	return fmt.Sprint(p.Number)
 }
@@ -127,7 +127,7 @@ func ingressClassMissing(s *scene.Scene) []scene.Finding {
 			!s.Complete("IngressClass", "") || scene.FindObject(s.IngressClasses, "", *name) != nil {
 			continue
 		}
-		n := ingressFinding(ing, "ingress-class-missing", fmt.Sprintf("names IngressClass %s, which does not exist%s.", text.CutLine(*name, scene.MaxQuote), existingClasses(s)), *name, "ingressClassName is none of the classes that exist")
+		n := ingressFinding(ing, "ingress-class-missing", fmt.Sprintf("names IngressClass %s, which does not exist%s.", text.CutMiddle(*name, scene.MaxQuote), existingClasses(s)), *name, "ingressClassName is none of the classes that exist")
 		n.Actions = append(n.Actions, scene.Step{Action: "Or install the controller whose class it is", Outcome: "somebody serves the Ingress", Risk: "a new way into the cluster"})
 		out = append(out, n)
 	}
@@ -142,7 +142,7 @@ func existingClasses(s *scene.Scene) string {
 	if len(classes) == 0 {
 		return "; there is none"
 	}
-	return "; there is " + text.CutLine(strings.Join(classes, ", "), scene.MaxQuote)
+	return "; there is " + text.CutMiddle(strings.Join(classes, ", "), scene.MaxQuote)
 }
 
 // ingressSecretMissing finds Ingresses without their certificate. Controllers
@@ -160,7 +160,7 @@ func ingressSecretMissing(s *scene.Scene) []scene.Finding {
 			if tls.SecretName == "" || scene.FindObject(s.Secrets, ns, tls.SecretName) != nil {
 				continue
 			}
-			n := ingressFinding(ing, "ingress-tls-secret-missing", fmt.Sprintf("names Secret %s for its certificate, which does not exist.", text.CutLine(tls.SecretName, scene.MaxQuote)), tls.SecretName, "tls names a Secret that is not there")
+			n := ingressFinding(ing, "ingress-tls-secret-missing", fmt.Sprintf("names Secret %s for its certificate, which does not exist.", text.CutMiddle(tls.SecretName, scene.MaxQuote)), tls.SecretName, "tls names a Secret that is not there")
 			n.DependsOn = []nightcrier.Object{{Kind: "Secret", Namespace: ns, Name: tls.SecretName}}
 			out = append(out, n)
 		}

@@ -64,7 +64,7 @@ func isSidecar(c scene.Container) bool {
 // waitsForOther is what shows that an init container waits for something.
 func waitsForOther(f *scene.Facts, c scene.Container) (scene.Observation, bool) {
 	if l, ok := f.FindLog(c); ok {
-		line := text.CutLine(scene.LastLine(l.Text), scene.MaxQuote)
+		line := text.CutMiddle(scene.LastLine(l.Text), scene.MaxQuote)
 		if t, ok := reasonInLog(f, c); ok {
 			line = t.line
 		}
@@ -74,7 +74,7 @@ func waitsForOther(f *scene.Facts, c scene.Container) (scene.Observation, bool) 
 	}
 	for _, w := range slices.Concat(c.Spec.Command, c.Spec.Args) {
 		if awaits.MatchString(text.KeepBytes(w, 4096)) {
-			return scene.Observation{Text: c.String() + " waits by its command", Quote: text.CutLine(w, scene.MaxQuote), Ref: c.Pod.Ref}, true
+			return scene.Observation{Text: c.String() + " waits by its command", Quote: text.CutMiddle(w, scene.MaxQuote), Ref: c.Pod.Ref}, true
 		}
 	}
 	return scene.Observation{}, false

@@ -74,7 +74,7 @@ func cronRun(s *scene.Scene, c *scene.Read[batchv1.CronJob]) (scene.Finding, boo
 		return scene.Finding{}, false
 	}
 	n := scene.Finding{
-		Summary: fmt.Sprintf("%s (schedule %q) has not started a Job since %s%s.", cronObject(c), text.CutLine(c.Object.Spec.Schedule, scene.MaxQuote), lastRun(&c.Object), missedWords(s, c, missed, since)),
+		Summary: fmt.Sprintf("%s (schedule %q) has not started a Job since %s%s.", cronObject(c), text.CutMiddle(c.Object.Spec.Schedule, scene.MaxQuote), lastRun(&c.Object), missedWords(s, c, missed, since)),
 		Observed: []scene.Observation{{
 			Text:  fmt.Sprintf("%s was last scheduled %s", cronObject(c), lastRun(&c.Object)),
 			Quote: "schedule=" + c.Object.Spec.Schedule, Ref: c.Ref,
@@ -140,7 +140,7 @@ func badSchedule(s *scene.Scene, c *scene.Read[batchv1.CronJob]) (scene.Finding,
 	reasons := []string{"UnparseableSchedule", "UnParseableCronJobSchedule", "InvalidSchedule", "UnknownTimeZone"}
 	for e := range s.EventsAbout("CronJob", c.Object.Namespace, c.Object.Name) {
 		if slices.Contains(reasons, e.Object.Reason) && s.IsFresh(e) {
-			said, because = scene.ObserveEvent(e), text.CutLine(e.Object.Message, scene.MaxQuote)
+			said, because = scene.ObserveEvent(e), text.CutMiddle(e.Object.Message, scene.MaxQuote)
 			break
 		}
 	}
@@ -148,14 +148,14 @@ func badSchedule(s *scene.Scene, c *scene.Read[batchv1.CronJob]) (scene.Finding,
 	switch {
 	case because != "":
 	case err != nil:
-		because = text.CutLine(err.Error(), scene.MaxQuote)
+		because = text.CutMiddle(err.Error(), scene.MaxQuote)
 	case schedule != nil && schedule.Next(s.Now).IsZero():
 		because = "no day in the next five years fits it"
 	default:
 		return scene.Finding{}, false
 	}
 	return cronFinding(c, "cronjob-schedule-invalid", nightcrier.High, scene.Finding{
-		Summary:  fmt.Sprintf("%s never runs by its schedule %q: %s.", cronObject(c), text.CutLine(c.Object.Spec.Schedule, scene.MaxQuote), because),
+		Summary:  fmt.Sprintf("%s never runs by its schedule %q: %s.", cronObject(c), text.CutMiddle(c.Object.Spec.Schedule, scene.MaxQuote), because),
 		Observed: []scene.Observation{said},
 		WrongIf:  "the schedule was corrected since",
 		Test:     cronTest(c).DecidesBetween("spec.schedule and spec.timeZone are the same still", "they have changed"),

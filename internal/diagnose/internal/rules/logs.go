@@ -36,6 +36,9 @@ type logPattern struct {
 var logPatterns = slices.Concat(
 	memoryLogPatterns,
 	certificateLogPatterns,
+	exhaustionLogPatterns,
+	storeLogPatterns,
+	protocolLogPatterns,
 	dependencyLogPatterns,
 	environmentLogPatterns,
 	startLogPatterns,
@@ -45,7 +48,7 @@ var logPatterns = slices.Concat(
 
 // logMatch is a line of a container's log that tells why it fails.
 type logMatch struct {
-	pattern logPattern
+	pattern *logPattern
 	log     scene.LogExcerpt
 	line    string
 	// what the line is about, "" if it does not name it.
@@ -75,19 +78,29 @@ func reasonInLog(f *scene.Facts, c scene.Container) (logMatch, bool) {
 		return logMatch{}, false
 	}
 	for i, line := range lastWords(l.Text) {
-		for _, s := range logPatterns {
-			if what, ok := s.matchLine(line); ok {
-				return logMatch{pattern: s, log: l, line: text.CutLine(line, scene.MaxQuote), what: what, lastWord: i == 0}, true
-			}
+		if p, what := firstPattern(logPatterns, line); p != nil {
+			return logMatch{pattern: p, log: l, line: text.CutMiddle(line, scene.MaxQuote), what: what, lastWord: i == 0}, true
 		}
 	}
 	return logMatch{}, false
 }
 
-// matchLine reports whether the saying has the words of line, and what it is about.
-func (s logPattern) matchLine(line string) (what string, ok bool) {
+// firstPattern is the first pattern whose words a line has, and what it is about.
+func firstPattern(patterns []logPattern, line string) (p *logPattern, what string) {
 	lower := strings.ToLower(line)
-	for _, w := range s.wordings {
+	for i := range patterns {
+		if what, ok := patterns[i].matchLine(line, lower); ok {
+			return &patterns[i], what
+		}
+	}
+	return nil, ""
+}
+
+// matchLine reports whether the pattern has the words of line, which lower has in lower
+// case, and what it is about.
+func (s *logPattern) matchLine(line, lower string) (what string, ok bool) {
+	for i := range s.wordings {
+		w := &s.wordings[i]
 		if !w.MayBeIn(lower) {
 			continue
 		}
@@ -159,7 +172,7 @@ func (t logMatch) asFinding(f *scene.Facts, c scene.Container) scene.Finding {
 	n.Test = scene.LogsTest(c).DecidesBetween("the last lines say the same", "the last lines say something else")
 	fails := "is not ready"
 	switch end := c.LastTermination(); {
-	case c.Status.Ready && c.HasRecovered(f.Now):
+	case c.Status.Ready && (end == nil || c.HasRecovered(f.Now)):
 		fails = "cannot do its work"
 	case end != nil:
 		n.Observed = append(n.Observed, c.ObserveEnd(end))

@@ -170,7 +170,7 @@ func withoutNetwork(n scene.Read[corev1.Node], c corev1.NodeCondition) scene.Fin
 
 // conditionReason is what a node's condition gives as its reason.
 func conditionReason(c corev1.NodeCondition) string {
-	said := strings.TrimSuffix(text.CutLine(c.Message, scene.MaxQuote), ".")
+	said := strings.TrimSuffix(text.CutMiddle(c.Message, scene.MaxQuote), ".")
 	switch {
 	case c.Reason == "" && said == "":
 		return ""

@@ -33,7 +33,7 @@ func readinessGates(f *scene.Facts) []scene.Finding {
 		if !unmet || f.IsPast(p) || scene.IsPodReady(&p.Object) || containers == nil || containers.Status != corev1.ConditionTrue || !scene.HasLasted(containers.LastTransitionTime, f.Now, scene.TakeUpTime) {
 			continue
 		}
-		return []scene.Finding{gateUnmet(f, p, text.CutLine(gate, scene.MaxQuote))}
+		return []scene.Finding{gateUnmet(f, p, text.CutMiddle(gate, scene.MaxQuote))}
 	}
 	return nil
 }
@@ -413,7 +413,7 @@ func otherPort(f *scene.Facts, p probe, port int32) (opinion, bool) {
 	if l, ok := f.FindLog(p.c); ok {
 		if line, others := portsHeard(l.Text); len(others) > 0 && !slices.Contains(others, port) {
 			v := opinion{text: fmt.Sprintf(": nothing listens on port %d; the process listens on %s", port, joinPorts(others)), proven: true}
-			v.seen = append(v.seen, ObserveLog(p.c, l, text.CutLine(line, scene.MaxQuote)))
+			v.seen = append(v.seen, ObserveLog(p.c, l, text.CutMiddle(line, scene.MaxQuote)))
 			if s, set, ok := listenSetting(f.Scene, p.c); ok && slices.Contains(others, set) {
 				v.text += ", set by " + s.text
 				v.dependsOn = s.objects

@@ -42,7 +42,7 @@ func Judge(f *scene.Facts) (own, all []scene.Finding) {
 // areas are all that is known, ordered by name.
 var areas = sortAreas([]scene.Area{
 	// why a Pod is not made, does not start, ends or is not ready
-	certificateRules, configurationRules, crashRules, creationRules, cronRules, dependencyRules, environmentRules, filesystemRules, gateRules, imageRules, initContainerRules, jobRules, logRules, memoryRules, probeRules, startRules,
+	certificateRules, configurationRules, crashRules, creationRules, cronRules, dependencyRules, environmentRules, exhaustionRules, filesystemRules, gateRules, imageRules, initContainerRules, jobRules, logRules, memoryRules, probeRules, runningRules, startRules, storeRules,
 	// controllers and what they are kept from
 	autoscalerRules, budgetRules, daemonRules, evictionRules, finalizerRules, rolloutRules, scaleRules, statefulRules,
 	// nodes and who is put on them

@@ -124,7 +124,7 @@ func noNode(f *scene.Facts, p *scene.Read[corev1.Pod], cause string, nodes int, 
 			n.Weight = 0 // it chooses as it is meant to; what rules out those nodes counts
 		}
 	}
-	if first, _, _ := strings.Cut(text.CutLine(said.Quote, scene.MaxQuote), ". "); first != "" {
+	if first, _, _ := strings.Cut(text.CutMiddle(said.Quote, scene.MaxQuote), ". "); first != "" {
 		with = append(with, strings.TrimSuffix(first, "."))
 	}
 	n.Summary = fmt.Sprintf("A Pod of %s has no node: %s", f.Mend(), scene.MeaningOf(schedulingCauses, cause))
@@ -347,7 +347,7 @@ func sawSelector(f *scene.Facts, p *scene.Read[corev1.Pod]) (o scene.Observation
 			matching++
 		}
 	}
-	said := "node selector " + text.CutLine(strings.Join(pairs, ","), scene.MaxQuote)
+	said := "node selector " + text.CutMiddle(strings.Join(pairs, ","), scene.MaxQuote)
 	if len(nodes) > 0 {
 		said += fmt.Sprintf(" matches %d of %s", matching, text.CountNoun(len(nodes), "node"))
 	} else {
@@ -368,7 +368,7 @@ func neverScheduled(f *scene.Facts) []scene.Finding {
 		n := scene.Finding{
 			Cause: "unschedulable-no-scheduler", Object: f.Mend(), Confidence: nightcrier.High,
 			Summary: fmt.Sprintf("A Pod of %s has waited since %s and no scheduler has taken it up: it asks for schedulerName %s.",
-				f.Mend(), p.Object.CreationTimestamp.UTC().Format(time.RFC3339), text.CutLine(name, scene.MaxQuote)),
+				f.Mend(), p.Object.CreationTimestamp.UTC().Format(time.RFC3339), text.CutMiddle(name, scene.MaxQuote)),
 			Observed: []scene.Observation{{
 				Text:  fmt.Sprintf("Pod %s is Pending with schedulerName %s and no condition PodScheduled", p.Object.Name, name),
 				Quote: "schedulerName=" + name, Ref: p.Ref,
@@ -423,7 +423,7 @@ func podGated(f *scene.Facts) []scene.Finding {
 		for _, g := range gates {
 			names = append(names, g.Name)
 		}
-		all := text.CutLine(strings.Join(names, ", "), scene.MaxQuote)
+		all := text.CutMiddle(strings.Join(names, ", "), scene.MaxQuote)
 		out = append(out, scene.Finding{
 			Cause: "scheduling-gated", Object: f.Mend(), Confidence: nightcrier.High,
 			Summary: fmt.Sprintf("A Pod of %s is held back by its scheduling gate (%s): the scheduler will not look at it until the gate is lifted.", f.Mend(), all),

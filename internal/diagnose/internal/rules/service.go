@@ -187,7 +187,7 @@ func wrongSelector(s *scene.Scene, svc *scene.Read[corev1.Service], m likeness) 
 	n := scene.Finding{
 		Cause: "service-selector-mismatch", Object: o, Confidence: nightcrier.Medium,
 		Summary: fmt.Sprintf("%s selects no Pod: its selector asks for %s, and the Pods of %s have %s.",
-			o, text.CutLine(strings.Join(asks, ", "), scene.MaxQuote), m.Object, text.CutLine(strings.Join(has, ", "), scene.MaxQuote)),
+			o, text.CutMiddle(strings.Join(asks, ", "), scene.MaxQuote), m.Object, text.CutLine(strings.Join(has, ", "), scene.MaxQuote)),
 		Observed: []scene.Observation{
 			{Text: o.String() + " selects " + strings.Join(asks, ", ") + ", which no Pod has", Quote: asks[0], Ref: svc.Ref},
 			{Text: "the Pods of " + m.Object.String() + " have " + strings.Join(has, ", "), Quote: has[0], Ref: m.Ref},
@@ -315,7 +315,7 @@ func portNameMissing(s *scene.Scene, svc *scene.Read[corev1.Service], port corev
 	n := portFinding(s, "service-port-name-mismatch", svc, port, pods)
 	n.Confidence = nightcrier.High
 	n.Summary = fmt.Sprintf("%s forwards port %d to the target port named %s, and the containers of %s %s.",
-		n.Object, port.Port, text.CutLine(name, scene.MaxQuote), n.Behind[0], text.CutLine(declares, scene.MaxQuote))
+		n.Object, port.Port, text.CutMiddle(name, scene.MaxQuote), n.Behind[0], text.CutLine(declares, scene.MaxQuote))
 	n.Observed[0].Quote = name
 	return n, true
 }
@@ -501,7 +501,7 @@ func heardListening(s *scene.Scene, pods []*scene.Read[corev1.Pod]) servedPort {
 			if heard.port != 0 && heard.port != int32(port) {
 				return servedPort{}
 			}
-			heard = servedPort{int32(port), scene.Observation{Text: fmt.Sprintf("they say that they listen on port %d", port), Quote: text.CutLine(line, scene.MaxQuote), Ref: l.Ref()}}
+			heard = servedPort{int32(port), scene.Observation{Text: fmt.Sprintf("they say that they listen on port %d", port), Quote: text.CutMiddle(line, scene.MaxQuote), Ref: l.Ref()}}
 		}
 	}
 	return heard
@@ -572,7 +572,7 @@ func complaintAbout(s *scene.Scene, svc *corev1.Service, words *scene.Pattern) *
 		for line := range strings.Lines(l.Text) {
 			line = text.KeepBytes(line, 4*scene.MaxQuote)
 			if about(line) && words.MatchString(line) {
-				return &scene.Observation{Text: "the log of Pod " + l.Pod + " complains about " + scene.ServiceObject(svc).String(), Quote: text.CutLine(line, scene.MaxQuote), Ref: l.Ref()}
+				return &scene.Observation{Text: "the log of Pod " + l.Pod + " complains about " + scene.ServiceObject(svc).String(), Quote: text.CutMiddle(line, scene.MaxQuote), Ref: l.Ref()}
 			}
 		}
 	}
@@ -584,7 +584,7 @@ func logLineWith(s *scene.Scene, words *scene.Pattern) *scene.Observation {
 	for _, l := range s.Logs {
 		for line := range strings.Lines(l.Text) {
 			if line = text.KeepBytes(line, 4*scene.MaxQuote); words.MatchString(line) {
-				return &scene.Observation{Text: "the log of Pod " + l.Pod + " says so", Quote: text.CutLine(line, scene.MaxQuote), Ref: l.Ref()}
+				return &scene.Observation{Text: "the log of Pod " + l.Pod + " says so", Quote: text.CutMiddle(line, scene.MaxQuote), Ref: l.Ref()}
 			}
 		}
 	}
@@ -699,7 +699,7 @@ func noBalancer(svc *scene.Read[corev1.Service], said *scene.Observation) scene.
 		Actions:  []scene.Step{{Action: "Look at the controller that makes load balancers: its log, quota and address pool", Outcome: "names why there is none", Risk: "none: read only"}},
 	}
 	if said != nil {
-		n.Summary = strings.TrimSuffix(n.Summary, ".") + ": " + text.CutLine(said.Quote, scene.MaxQuote)
+		n.Summary = strings.TrimSuffix(n.Summary, ".") + ": " + text.CutMiddle(said.Quote, scene.MaxQuote)
 		n.Observed = append(n.Observed, *said)
 	}
 	return n

@@ -150,7 +150,7 @@ func startFailure(f *scene.Facts, c scene.Container) string {
 func notStarted(f *scene.Facts, cause, pod string, said scene.Observation) scene.Finding {
 	return scene.Finding{
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said},
-		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), scene.MeaningOf(slices.Concat(startCauses, imageCauses), cause), text.CutLine(said.Quote, scene.MaxQuote)),
+		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), scene.MeaningOf(slices.Concat(startCauses, imageCauses), cause), text.CutMiddle(said.Quote, scene.MaxQuote)),
 		WrongIf: "it has started since; the kubelet tries again by itself",
 		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: pod}).
 			DecidesBetween("its newest events say the same", "it has started"),
@@ -173,7 +173,7 @@ func hookFailed(f *scene.Facts) []scene.Finding {
 		for e := range f.EventsOf("Pod", p.Object.Name) {
 			if e.Object.Reason == "FailedPostStartHook" && f.IsFresh(e) {
 				n := notStarted(f, "container-not-started", p.Object.Name, scene.ObserveEvent(e))
-				n.Summary = fmt.Sprintf("%s does not stay up: the postStart hook of its container fails, so it is killed after each start (%s).", f.Mend(), text.CutLine(e.Object.Message, scene.MaxQuote))
+				n.Summary = fmt.Sprintf("%s does not stay up: the postStart hook of its container fails, so it is killed after each start (%s).", f.Mend(), text.CutMiddle(e.Object.Message, scene.MaxQuote))
 				out = append(out, n)
 			}
 		}

@@ -45,7 +45,7 @@ func volumeMissing(f *scene.Facts) []scene.Finding {
 		}
 		return []scene.Finding{{
 			Cause: "volume-not-provisioned", Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{scene.ObserveEvent(e)},
-			Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), scene.MeaningOf(claimCauses, "volume-not-provisioned"), text.CutLine(e.Object.Message, scene.MaxQuote)),
+			Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), scene.MeaningOf(claimCauses, "volume-not-provisioned"), text.CutMiddle(e.Object.Message, scene.MaxQuote)),
 			WrongIf: "it was bound since; the controller tries again by itself",
 			Test:    scene.DescribeTest(f.Target).DecidesBetween("it is Pending and its newest events say the same", "it is Bound"),
 			Actions: []scene.Step{
@@ -145,7 +145,7 @@ func (c claim) pendingFinding() (scene.Finding, bool) {
 	case c.kind != nil && c.s.Now.Sub(c.Object.CreationTimestamp.Time) > scene.SettlingTime:
 		return c.unansweredFinding(), true
 	case c.said != nil:
-		return c.claimFinding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutLine(c.said.Object.Message, scene.MaxQuote)), true
+		return c.claimFinding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutMiddle(c.said.Object.Message, scene.MaxQuote)), true
 	}
 	return scene.Finding{}, false
 }
@@ -163,7 +163,7 @@ func (c claim) classMissing() bool {
 }
 
 func (c claim) noClass() scene.Finding {
-	what := fmt.Sprintf("asks for StorageClass %s, which does not exist%s.", text.CutLine(c.class, scene.MaxQuote), c.otherClasses())
+	what := fmt.Sprintf("asks for StorageClass %s, which does not exist%s.", text.CutMiddle(c.class, scene.MaxQuote), c.otherClasses())
 	if c.class == "" {
 		what = fmt.Sprintf("names no StorageClass, and none is the default%s.", c.otherClasses())
 	}
@@ -186,7 +186,7 @@ func (c claim) otherClasses() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; there is " + text.CutLine(strings.Join(names, ", "), scene.MaxQuote)
+	return "; there is " + text.CutMiddle(strings.Join(names, ", "), scene.MaxQuote)
 }
 
 // byHand reports whether the claim can only be bound to a volume that a person
@@ -213,14 +213,14 @@ func (c claim) refusedFinding() scene.Finding {
 	}
 	provisioner := "its provisioner"
 	if c.kind != nil {
-		provisioner = text.CutLine(c.kind.Object.Provisioner, scene.MaxQuote)
+		provisioner = text.CutMiddle(c.kind.Object.Provisioner, scene.MaxQuote)
 	}
-	return c.claimFinding(cause, nightcrier.High, fmt.Sprintf("(%s, %s) gets no volume: %s says: %s", c.requestedSize(), c.accessModes(), provisioner, text.CutLine(message, scene.MaxQuote)))
+	return c.claimFinding(cause, nightcrier.High, fmt.Sprintf("(%s, %s) gets no volume: %s says: %s", c.requestedSize(), c.accessModes(), provisioner, text.CutMiddle(message, scene.MaxQuote)))
 }
 
 // unansweredFinding is the finding that the provisioner says nothing at all.
 func (c claim) unansweredFinding() scene.Finding {
-	provisioner := text.CutLine(c.kind.Object.Provisioner, scene.MaxQuote)
+	provisioner := text.CutMiddle(c.kind.Object.Provisioner, scene.MaxQuote)
 	n := c.claimFinding("pvc-provisioner-failing", nightcrier.Medium,
 		fmt.Sprintf("waits for a volume of StorageClass %s, and its provisioner %s makes none and says nothing: is it running?", c.class, provisioner))
 	n.Observed = append(n.Observed, scene.Observation{Text: "StorageClass " + c.class + " is served by " + provisioner, Quote: provisioner, Ref: c.kind.Ref})
@@ -285,9 +285,9 @@ func (c claim) fromVolumes() (scene.Finding, bool) {
 	case nearest != nil:
 		return c.doesNotFit(nearest, best), true
 	case c.s.Complete("PersistentVolume", ""):
-		return c.claimFinding("pvc-unbound", nightcrier.High, fmt.Sprintf("finds no free PersistentVolume%s%s, and nobody makes one by itself.", ofClass(c.class), text.CutLine(taken, scene.MaxQuote))), true
+		return c.claimFinding("pvc-unbound", nightcrier.High, fmt.Sprintf("finds no free PersistentVolume%s%s, and nobody makes one by itself.", ofClass(c.class), text.CutMiddle(taken, scene.MaxQuote))), true
 	case c.said != nil:
-		return c.claimFinding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutLine(c.said.Object.Message, scene.MaxQuote)), true
+		return c.claimFinding("pvc-unbound", nightcrier.Medium, "is not bound: "+text.CutMiddle(c.said.Object.Message, scene.MaxQuote)), true
 	}
 	return scene.Finding{}, false
 }
@@ -296,7 +296,7 @@ func ofClass(class string) string {
 	if class == "" {
 		return " without a class"
 	}
-	return " of class " + text.CutLine(class, scene.MaxQuote)
+	return " of class " + text.CutMiddle(class, scene.MaxQuote)
 }
 
 // fromNamed judges the one volume that the claim names.
@@ -304,7 +304,7 @@ func (c claim) fromNamed(name string) (scene.Finding, bool) {
 	v := scene.FindObject(c.s.Volumes, "", name)
 	switch {
 	case v == nil && c.s.Complete("PersistentVolume", ""):
-		return c.claimFinding("pvc-unbound", nightcrier.High, fmt.Sprintf("names PersistentVolume %s, which does not exist.", text.CutLine(name, scene.MaxQuote))), true
+		return c.claimFinding("pvc-unbound", nightcrier.High, fmt.Sprintf("names PersistentVolume %s, which does not exist.", text.CutMiddle(name, scene.MaxQuote))), true
 	case v == nil:
 		return scene.Finding{}, false
 	case !c.mayBind(&v.Object):
@@ -365,7 +365,7 @@ func modeNames(all []corev1.PersistentVolumeAccessMode) string {
 	for _, m := range all {
 		out = append(out, string(m))
 	}
-	return text.CutLine(strings.Join(out, ", "), scene.MaxQuote)
+	return text.CutMiddle(strings.Join(out, ", "), scene.MaxQuote)
 }
 
 func (c claim) doesNotFit(v *scene.Read[corev1.PersistentVolume], m []shortfall) scene.Finding {
@@ -373,7 +373,7 @@ func (c claim) doesNotFit(v *scene.Read[corev1.PersistentVolume], m []shortfall)
 	for _, one := range m {
 		why = append(why, one.why)
 	}
-	n := c.claimFinding(m[0].cause, nightcrier.High, fmt.Sprintf("fits no free PersistentVolume; the nearest is %s: %s.", v.Object.Name, text.CutLine(strings.Join(why, "; "), scene.MaxQuote)))
+	n := c.claimFinding(m[0].cause, nightcrier.High, fmt.Sprintf("fits no free PersistentVolume; the nearest is %s: %s.", v.Object.Name, text.CutMiddle(strings.Join(why, "; "), scene.MaxQuote)))
 	n.Observed = append(n.Observed, scene.Observation{Text: "PersistentVolume " + v.Object.Name + ": " + strings.Join(why, "; "), Quote: v.Object.Name, Ref: v.Ref})
 	return n
 }

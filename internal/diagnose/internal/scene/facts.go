@@ -2,6 +2,7 @@ package scene
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -56,8 +57,10 @@ type Facts struct {
 	// TargetGone is set when the target does not exist any more, homeGone when its
 	// namespace is not there. Doubt says why a target that was not found may not be gone.
 	TargetGone, HomeGone bool
-	Doubt                string
-	GoneRef              Ref
+	// SeenHere is set when the cluster that is asked has itself shown the target before.
+	SeenHere bool
+	Doubt    string
+	GoneRef  Ref
 	// OwnerRead is set when the owner, or a part of the way to it, was read.
 	OwnerRead bool
 }
@@ -78,6 +81,16 @@ func (r Replicas) NotReady() int { return r.Total - r.Ready }
 
 // Mend is the object that a person would mend.
 func (f *Facts) Mend() nightcrier.Object { return ObjectOf(f.Owner) }
+
+// AllPods yields every Pod of the owner that was read, the newest first: those that are
+// well too.
+func (f *Facts) AllPods() iter.Seq[*Read[corev1.Pod]] {
+	all := slices.Clone(f.all)
+	slices.SortStableFunc(all, func(a, b *Read[corev1.Pod]) int {
+		return b.Object.CreationTimestamp.Compare(a.Object.CreationTimestamp.Time)
+	})
+	return slices.Values(all)
+}
 
 // FindLog returns the excerpt that says most about how the container ended: its
 // previous instance's if there is one.
@@ -237,8 +250,10 @@ func (v *view) fillFacts(f *Facts, set func(*Facts)) {
 	f.CountPods(pods)
 	f.Pods = PickPods(f, pods, nil)
 	v.addEvents(f)
-	for _, p := range f.Pods {
+	for p := range f.AllPods() {
 		f.Logs = append(f.Logs, v.logs[nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}]...)
+	}
+	for _, p := range f.Pods {
 		if n, ok := v.nodes[p.Object.Spec.NodeName]; ok && IsNodeSuspect(&p.Object) {
 			f.Nodes = append(f.Nodes, n)
 		} else if SchedulerMessage(&p.Object) != "" && len(f.Nodes) == 0 {

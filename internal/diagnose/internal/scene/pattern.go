@@ -165,6 +165,32 @@ func ErrorLine(log string) string {
 	return LastLine(log)
 }
 
+// causedBy begins the lines in which a program says what its last error comes from.
+var causedBy = NewPattern(`^\s*(?i:caused by|root cause|reason):? \S`)
+
+// linesOfError is how many lines of a log the trace of one error has at most.
+const linesOfError = 80
+
+// InnermostReason is what the error that begins in a line of a log comes from in the end:
+// the last cause that its trace names, else the line itself.
+func InnermostReason(lines []string, at int) string {
+	reason := lines[at]
+	for _, line := range lines[at+1 : min(at+1+linesOfError, len(lines))] {
+		switch {
+		case causedBy.MatchString(line):
+			reason = strings.TrimSpace(line)
+		case !IsContinued(line) && !GraveWords.MatchString(line): // the next message
+			return reason
+		}
+	}
+	return reason
+}
+
+// IsContinued reports whether a line of a log goes on with what the one before it says.
+func IsContinued(line string) bool {
+	return line == "" || line[0] == ' ' || line[0] == '\t' || causedBy.MatchString(line)
+}
+
 // MakeSentence begins s with a capital and ends it with a full stop.
 func MakeSentence(s string) string {
 	if s == "" {

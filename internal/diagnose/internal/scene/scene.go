@@ -86,6 +86,8 @@ type Scene struct {
 	Events []Read[corev1.Event]
 	Logs   []LogExcerpt
 
+	// concerned are the workloads that somebody asks about.
+	concerned map[nightcrier.Object]bool
 	// complete are the kinds of which all objects were read, by namespace.
 	complete map[KindIn]bool
 	listed   map[KindIn]bool // read, if not to the end
@@ -101,6 +103,17 @@ func (s *Scene) InTime() bool {
 	}
 	return !s.Late
 }
+
+// Concern notes that somebody asks about a workload, or about what leads to it.
+func (s *Scene) Concern(o nightcrier.Object) {
+	if s.concerned == nil {
+		s.concerned = map[nightcrier.Object]bool{}
+	}
+	s.concerned[o] = true
+}
+
+// IsConcern reports whether somebody asks about a workload.
+func (s *Scene) IsConcern(o nightcrier.Object) bool { return s.concerned[o] }
 
 // KindIn is a kind in a namespace, "" for all of them and for cluster-wide kinds.
 type KindIn struct{ Kind, Namespace string }

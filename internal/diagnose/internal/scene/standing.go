@@ -2,10 +2,13 @@ package scene
 
 import (
 	"slices"
+	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // IsOwnerKnown reports whether what the Pods belong to was read, or, where only its own
@@ -18,6 +21,28 @@ func (f *Facts) IsOwnerKnown() bool {
 	}
 	return f.Owner == f.Target || f.Scene.Listed("Pod", f.Owner.Namespace)
 }
+
+// IsMakerShown reports whether more than its name tells that the owner made the Pod that
+// the Facts are about: the ReplicaSet that stands between them, or another Pod of the same
+// making. A StatefulSet's Pods have no other names.
+func (f *Facts) IsMakerShown() bool {
+	if f.Owner == f.Target {
+		return false
+	}
+	if f.Owner.Kind == "StatefulSet" {
+		rest, ok := strings.CutPrefix(f.Target.Name, f.Owner.Name+"-")
+		return ok && rest != "" && strings.Trim(rest, "0123456789") == ""
+	}
+	base := cutLastPart(f.Target.Name)
+	made := func(kind string, obj metav1.Object) bool { return f.Scene.WorkloadAbove(kind, obj) == f.Mend() }
+	return slices.ContainsFunc(f.Scene.ReplicaSets, func(rs Read[appsv1.ReplicaSet]) bool {
+		return rs.Object.Namespace == f.Target.Namespace && rs.Object.Name == base && made("ReplicaSet", &rs.Object)
+	}) || slices.ContainsFunc(f.Scene.Pods, func(p Read[corev1.Pod]) bool {
+		return p.Object.Namespace == f.Target.Namespace && cutLastPart(p.Object.Name) == base && made("Pod", &p.Object)
+	})
+}
+
+func cutLastPart(name string) string { return name[:max(0, strings.LastIndexByte(name, '-'))] }
 
 // JobFailedForGood reports whether the Pods belong to a Job that has given up.
 func (f *Facts) JobFailedForGood() bool {

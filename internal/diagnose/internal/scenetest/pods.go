@@ -83,3 +83,6 @@ func Ready(since time.Duration) func(*corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}
 }
+
+// Minutes is so many minutes.
+func Minutes(n int) time.Duration { return time.Duration(n) * time.Minute }

@@ -115,10 +115,13 @@ CREATE TABLE runs (
     triggered_by     TEXT NOT NULL,
     cancel_requested INTEGER NOT NULL,
     cause            TEXT NOT NULL,
+    waits_for        TEXT NOT NULL DEFAULT '',
+    waits_text       TEXT NOT NULL DEFAULT '',
     input            BYTEA
 );
 CREATE UNIQUE INDEX runs_open ON runs (subject_id) WHERE subject_kind = 'incident' AND status IN ('queued', 'admitted');
 CREATE INDEX runs_subject ON runs (subject_kind, subject_id, queued_at, id);
+CREATE INDEX runs_listed ON runs (queued_at, id);
 CREATE INDEX runs_queue ON runs (severity DESC, queued_at, id) WHERE status = 'queued';
 CREATE INDEX runs_leases ON runs (run_key) WHERE status = 'admitted';
 CREATE INDEX runs_storm ON runs (storm_id) WHERE storm_id <> '';
@@ -131,6 +134,23 @@ CREATE TABLE steps (
     position INTEGER NOT NULL,
     doc      TEXT NOT NULL,
     PRIMARY KEY (run_id, step, attempt)
+);
+
+-- How far the ticks of a pipeline's triggers were considered, and what became of each; run_id
+-- is '' for one that was missed.
+CREATE TABLE schedules (
+    pipeline     TEXT NOT NULL,
+    trigger_name TEXT NOT NULL,
+    last_tick    BIGINT NOT NULL,
+    missed       BIGINT NOT NULL,
+    PRIMARY KEY (pipeline, trigger_name)
+);
+CREATE TABLE schedule_ticks (
+    pipeline     TEXT NOT NULL,
+    trigger_name TEXT NOT NULL,
+    at           BIGINT NOT NULL,
+    run_id       TEXT NOT NULL,
+    PRIMARY KEY (pipeline, trigger_name, at)
 );
 
 CREATE TABLE journal (

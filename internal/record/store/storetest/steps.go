@@ -121,7 +121,7 @@ func retryFromStep(t *testing.T, b *bench) {
 	old, steps := b.threeSteps(t, nightcrier.Step{State: nightcrier.StateCreated})
 	b.endRun(t, old)
 	run, err := b.RetryRun(ctx, old, "investigate")
-	if err != nil || run.RetryOf != old || run.FromStep != "investigate" || b.readRun(t, run.ID) != run {
+	if err != nil || run.RetryOf != old || run.FromStep != "investigate" || !cmp.Equal(b.readRun(t, run.ID), run) {
 		t.Fatalf("%+v, %v", run, err)
 	}
 	collected, asked := steps[1], steps[2]

@@ -101,7 +101,7 @@ func subjectJSON(t *testing.T, b *bench) {
 			t.Errorf("%s, %v, want the incident %v", raw, err, want)
 		}
 		var again nightcrier.Run
-		if err := json.Unmarshal(raw, &again); err != nil || again != b.readRun(t, id) {
+		if err := json.Unmarshal(raw, &again); err != nil || !cmp.Equal(again, b.readRun(t, id)) {
 			t.Errorf("read back %+v, %v", again, err)
 		}
 	}
@@ -141,7 +141,7 @@ func enqueueTwice(t *testing.T, b *bench) {
 	first := b.enqueueRun(t, n)
 	n.Pipeline = "another"
 	again := b.enqueueRun(t, n)
-	if first.Run.ID != n.ID || !again.Repeated || again.Run != first.Run || b.readCounts(t).Queued != 1 {
+	if first.Run.ID != n.ID || !again.Repeated || !cmp.Equal(again.Run, first.Run) || b.readCounts(t).Queued != 1 {
 		t.Errorf("first %+v, again %+v", first, again)
 	}
 }
@@ -293,7 +293,7 @@ func retryAnyRun(t *testing.T, b *bench) {
 	b.clock.Advance(time.Hour)
 	run, err := b.RetryRun(ctx, old.ID, "")
 	if err != nil || run.RetryOf != old.ID || run.Subject != old.Subject || run.Key != run.ID || run.Status != nightcrier.Queued ||
-		!run.Deadline.Equal(b.clock.Now().Add(time.Minute)) || run != b.readRun(t, run.ID) {
+		!run.Deadline.Equal(b.clock.Now().Add(time.Minute)) || !cmp.Equal(run, b.readRun(t, run.ID)) {
 		t.Errorf("retried %+v, %v", run, err)
 	}
 	if input, err := b.RunInput(ctx, run.ID); err != nil || string(input) != `{"a":1}` {

@@ -12,7 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
-	"nightcrier.dev/nightcrier/internal/fake/fakemcp"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,6 +1,6 @@
 // Package fakemcp is a scripted Kubernetes MCP server with fault subscriptions:
 // what the servers in the field do on the wire, and on demand what they do
-// wrong. Tests push faults through it, and so does the demo.
+// wrong. Tests push faults through it.
 //
 // One Peer serves any number of clusters, each at its own path. It is written
 // against the wire, not on an MCP library, because a library cannot misbehave.

@@ -1,8 +1,8 @@
 package scene
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,15 +17,6 @@ type OwnWord struct {
 	Seen   Observation
 	Since  time.Time
 }
-
-// Conditions and words by which objects of any kind say whether they are as they should be:
-// the usual ones of operators, positive and negative, and the words of phases and healths.
-var (
-	goodConditions = []string{"Ready", "Available", "Healthy", "Synced", "Reconciled", "Established", "Programmed", "Accepted", "Succeeded", "Valid", "Released"}
-	badConditions  = []string{"Degraded", "Failed", "Failure", "Stalled", "Error", "ReconcileError", "ComparisonError", "SyncError", "InvalidSpecError", "InvalidRequest"}
-	badWords       = []string{"Failed", "Error", "Degraded", "Unhealthy", "Missing", "OutOfSync", "Invalid", "Lost"}
-	wordPaths      = [][]string{{"status", "phase"}, {"status", "state"}, {"status", "health", "status"}, {"status", "sync", "status"}, {"status", "operationState", "phase"}, {"status", "sealStatus"}}
-)
 
 // SelfComplaints are the objects of other kinds that say of themselves that they are not as
 // they should be, in the order in which they were read.
@@ -50,40 +41,34 @@ func (s *Scene) SaysItIsWell(o nightcrier.Object, after time.Time) bool {
 			return false
 		}
 		return slices.ContainsFunc(conditionsOf(&u.Object), func(c map[string]any) bool {
-			return c["status"] == string(metav1.ConditionTrue) && isWord(c["type"], goodConditions) && timeAt(c).After(after)
+			return c["status"] == string(metav1.ConditionTrue) && goodCondition.MatchString(fieldOf(c, "type")) && timeAt(c).After(after)
 		})
 	}
 	return false
 }
 
 func complaintOf(r *Read[unstructured.Unstructured]) (OwnWord, bool) {
-	u := &r.Object
-	w := OwnWord{Object: nightcrier.Object{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}}
-	note := func(text, quote string) (OwnWord, bool) {
-		w.Seen = Observation{Text: w.Object.String() + " says " + text, Quote: quote, Ref: r.Ref}
-		return w, true
+	t, bad := StatusTrouble(&r.Object)
+	if word := StringAt(&r.Object, "status", "sync", "status"); !bad && word == "OutOfSync" {
+		t, bad = Trouble{Says: "status.sync.status=" + word, Message: word}, true
 	}
-	for _, c := range conditionsOf(u) {
-		kind, _ := c["type"].(string)
-		status, _ := c["status"].(string)
-		if status == string(metav1.ConditionFalse) && isWord(kind, goodConditions) || status == string(metav1.ConditionTrue) && isWord(kind, badConditions) {
-			reason, _ := c["reason"].(string)
-			message, _ := c["message"].(string)
-			w.Since = timeAt(c)
-			return note(kind+"="+status, strings.Trim(reason+": "+message, ": "))
-		}
-	}
-	for _, path := range wordPaths {
-		if word := StringAt(u, path...); isWord(word, badWords) {
-			return note(strings.Join(path, ".")+"="+word, word)
-		}
-	}
-	return w, false
+	o := OtherObject(&r.Object)
+	return OwnWord{Object: o, Since: t.Since, Seen: Observation{Text: o.String() + " says " + t.Says, Quote: cmp.Or(t.Message, t.Says), Ref: r.Ref}}, bad
 }
 
-func isWord(word any, of []string) bool {
-	s, _ := word.(string)
-	return slices.Contains(of, s)
+func conditionsOf(u *unstructured.Unstructured) (all []map[string]any) {
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range list {
+		if m, ok := c.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func fieldOf(condition map[string]any, name string) string {
+	text, _ := condition[name].(string)
+	return text
 }
 
 func timeAt(condition map[string]any) time.Time {

@@ -153,7 +153,7 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 func (a *Investigator) ResolveSkill(name string) (pipeline.SkillPin, error) {
 	known := a.skills[0]
 	if path.Base(name) != known.Name {
-		return pipeline.SkillPin{}, nightcrier.Errorf(nightcrier.NotFound, "the skill %s cannot be executed: this version executes %s alone", name, known.Name)
+		return pipeline.SkillPin{}, nightcrier.Errorf(nightcrier.Refused, "the skill %s cannot be executed: this version executes %s alone", name, known.Name)
 	}
 	return pipeline.SkillPin{Name: known.Name, Version: known.Version, Digest: known.Ref().Digest}, nil
 }

@@ -180,7 +180,10 @@ func (r *replayer) useRecordedSkills(cfg *config.Config) error {
 	}
 	cfg.Skills = config.Skills{Sources: []skill.Source{{Path: at}}, DisableTriagePreload: cfg.Skills.DisableTriagePreload}
 	for _, c := range copies {
-		if c.IsDir() && c.Name() != skill.Troubleshooter {
+		if !c.IsDir() {
+			return nightcrier.Errorf(nightcrier.Invalid, "the skills that the agent had: %s is no directory", filepath.Join(at, c.Name()))
+		}
+		if c.Name() != skill.Troubleshooter {
 			cfg.Skills.Include = append(cfg.Skills.Include, c.Name())
 		}
 	}

@@ -46,13 +46,13 @@ type Investigator struct {
 	engine    *engine.Engine
 	runner    *run.Runner
 	workers   workers
-	pipelines *pipeline.Library
+	pipelines *pipeline.Live
 	skills    []*skill.Skill
 	// triageScript is that of the skill, "" for none.
 	triageScript string
 	intake       *intake.Intake
 	admitter     *admit.Admitter
-	keeper       *housekeeper
+	housekeeper  *housekeeper
 	spending     *spending
 	masked       int64 // values masked when last measured; the housekeeper's
 
@@ -119,9 +119,9 @@ func (a *Investigator) Start(ctx context.Context) error {
 // steps bring it up, in the order in which the parts need each other.
 func (a *Investigator) steps() []step {
 	return []step{
-		{"workspace root", a.openRoot}, {"store", a.openStore}, {"housekeeping", a.newKeeper}, {"notifications", a.openNotifier},
+		{"workspace root", a.openRoot}, {"store", a.openStore}, {"housekeeping", a.newHousekeeper}, {"notifications", a.openNotifier},
 		{"circuit breakers", a.openBreaker}, {"clusters", a.openClusters}, {"budget", a.openBudget}, {"workers", a.openWorkers}, {"runs", a.openRuns}, {"intake", a.openIntake},
-		{"admission", a.startAdmission}, {"retention", a.startKeeper},
+		{"admission", a.startAdmission}, {"retention", a.startHousekeeping},
 	}
 }
 

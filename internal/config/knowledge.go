@@ -10,6 +10,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 	texts "nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
@@ -175,6 +176,15 @@ func runbookKeys() []key {
 	}
 }
 
+func pipelineKeys() []key {
+	return []key{
+		{path: "pipelines_dir", typ: filePath(),
+			doc:   "directory of pipelines, a YAML file each; one called k8s-incident-triage replaces the embedded one. `docs/pipelines.md` says what a file may hold",
+			also:  []spelling{envSpelling("PIPELINES_DIR")},
+			field: func(c *Config, _ *Cluster) any { return &c.PipelinesDir }},
+	}
+}
+
 // hostsType is a list of what runbooks may be fetched from.
 func hostsType() valueType {
 	t := listType()
@@ -204,6 +214,17 @@ func (l *loader) checkRunbooks(cfg *Config) {
 	_, problems := runbook.Load(dir)
 	for _, err := range problems[:min(len(problems), maxProblems)] {
 		l.addNeed(cfg, at, strings.TrimSpace(err.Error()))
+	}
+}
+
+// checkPipelines tells of files that are left out.
+func (l *loader) checkPipelines(cfg *Config) {
+	if cfg.PipelinesDir == "" {
+		return
+	}
+	_, problems := pipeline.Load(cfg.PipelinesDir)
+	for _, one := range problems[:min(len(problems), maxProblems)] {
+		l.addNeed(cfg, "pipelines_dir", one.String())
 	}
 }
 

@@ -73,6 +73,8 @@ type Triage struct {
 	// Announce tells people how an incident ended, once; the report is nil where there is
 	// none.
 	Announce func(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error
+
+	workers run.Workers
 }
 
 // AddTo makes a run able to investigate.
@@ -80,7 +82,7 @@ func (t *Triage) AddTo(c *run.Config) {
 	c.Actions = map[string]run.Action{
 		pipeline.ActionCollect: action{t.collect, run.UnlessStopped}, pipeline.ActionCheck: action{t.check, run.Always}, pipeline.ActionNotify: action{t.notify, run.AfterEnd},
 	}
-	c.Report, c.Clusters, c.Skills = reportContract{t}, t.Clusters, t
+	c.Report, c.Clusters, c.Skills, t.workers = reportContract{t}, t.Clusters, t, c.Workers
 }
 
 // action is a step of a triage.

@@ -53,8 +53,9 @@ func TestToolsReadThroughTheRunsGuard(t *testing.T) {
 		t.Helper()
 		msg, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
 		b.must(err)
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.tools.TokenURL(), bytes.NewReader(msg))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.tools.URL(), bytes.NewReader(msg))
 		b.must(err)
+		req.Header.Set("Authorization", "Bearer "+a.tools.Token())
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("Accept", "application/json, text/event-stream")
 		resp, err := http.DefaultClient.Do(req)
@@ -98,6 +99,7 @@ func TestToolsReadThroughTheRunsGuard(t *testing.T) {
 // The real CLIs that have no shell look into a real cluster with our tools, are told
 // the ids of what they saw, and see no Secret.
 func TestCLIsWithoutAShellLookIntoTheCluster(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for _, row := range clis() {
 		if row.run != nil {

@@ -1,11 +1,12 @@
 // Package api is the HTTP face of a running server: incidents, events,
-// clusters, the journal as a live stream, health and metrics. The command line
+// clusters, runs, their journal as a live stream, health and metrics. The command line
 // speaks to it too, so there is one way to ask and one way to answer.
 //
 // API is the handler; Server is its listeners.
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -36,9 +37,13 @@ type Events interface {
 	Events(ctx context.Context, f store.EventFilter) ([]nightcrier.Event, string, error)
 }
 
-// Journal is what is asked about runs; the store satisfies it.
-type Journal interface {
+// Runs is what is asked about runs; the store satisfies it.
+type Runs interface {
 	Run(ctx context.Context, id string) (nightcrier.Run, error)
+	ListRuns(ctx context.Context, f store.RunFilter) ([]nightcrier.Run, string, error)
+	// LeasedRuns are those under way; Steps lists the attempts of a run's steps.
+	LeasedRuns(ctx context.Context) ([]nightcrier.Run, error)
+	Steps(ctx context.Context, run string) ([]nightcrier.Step, error)
 	// Journal returns entries with Seq >= from, oldest first.
 	Journal(ctx context.Context, run string, from int64, limit int) ([]nightcrier.JournalEntry, error)
 	WatchJournal(run string) (wake <-chan struct{}, stop func())
@@ -48,6 +53,9 @@ type Journal interface {
 type Control interface {
 	Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error)
 	Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error)
+	CancelRun(ctx context.Context, runID, cause string) (nightcrier.Run, error)
+	// RetryRun begins at a step with what those before it delivered, unless that is "".
+	RetryRun(ctx context.Context, runID, fromStep string) (nightcrier.Run, error)
 	// TellAgain sends again what may not have reached people; Conflict where there is
 	// nothing of the kind.
 	TellAgain(ctx context.Context, incidentID string) ([]store.Notification, error)
@@ -65,10 +73,15 @@ type Options struct {
 	Version   string
 	Incidents Incidents
 	Events    Events
-	Journal   Journal
+	Runs      Runs
+	// Limits are those that runs are admitted by now, nil where none are known: then it is
+	// not said what queued runs wait for.
+	Limits func() store.Limits
 	// Control is nil where nothing can be changed: a store opened to look at.
 	Control  Control
 	Clusters Clusters
+	// Pipelines lists what runs can execute, nil where there are none.
+	Pipelines func() []Pipeline
 	// Webhooks takes what others post from this machine, nil where nobody may.
 	Webhooks *http.ServeMux
 	// Ready returns nil once the store answers and recovery is done.
@@ -100,12 +113,8 @@ func New(opt Options) *API {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.KeepAlive == 0 {
-		opt.KeepAlive = 15 * time.Second
-	}
-	if opt.Poll == 0 {
-		opt.Poll = time.Second
-	}
+	opt.KeepAlive = cmp.Or(opt.KeepAlive, 15*time.Second)
+	opt.Poll = cmp.Or(opt.Poll, time.Second)
 	a := &API{opt: opt, log: opt.Logger, mux: http.NewServeMux(), closing: make(chan struct{})}
 	a.routed = answerUnrouted(a.mux)
 	a.close = sync.OnceFunc(func() { close(a.closing) })
@@ -113,6 +122,8 @@ func New(opt Options) *API {
 	a.incidentRoutes(h)
 	a.eventRoutes(h)
 	a.journalRoutes(h)
+	a.runRoutes(h)
+	a.pipelineRoutes(h)
 	a.webhookRoutes(h)
 	a.healthRoutes(a.mux)
 	completeDescription(h.OpenAPI())

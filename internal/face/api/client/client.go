@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/cluster/inprocess"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/api/sock"
 )
@@ -54,7 +56,9 @@ func HTTP(address string) (*Client, error) {
 }
 
 // InProcess returns a client that calls h directly.
-func InProcess(h http.Handler) *Client { return newClient("http://localhost", local{h}) }
+func InProcess(h http.Handler) *Client {
+	return newClient("http://localhost", inprocess.Transport{Handler: h})
+}
 
 func newClient(base string, rt http.RoundTripper) *Client {
 	return &Client{base: base, http: &http.Client{Transport: rt}, retry: time.Second}
@@ -80,11 +84,6 @@ func (c *Client) Incidents(ctx context.Context, q IncidentQuery) (api.IncidentLi
 // Incident returns one incident.
 func (c *Client) Incident(ctx context.Context, id string) (nightcrier.Incident, error) {
 	return getJSON[nightcrier.Incident](ctx, c, "/incidents/"+url.PathEscape(id), nil)
-}
-
-// Status returns where an incident stands.
-func (c *Client) Status(ctx context.Context, id string) (api.IncidentStatus, error) {
-	return getJSON[api.IncidentStatus](ctx, c, "/incidents/"+url.PathEscape(id)+"/status", nil)
 }
 
 // Notifications returns what people were told of an incident.
@@ -204,9 +203,7 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, q url.Val
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w", err)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, unreachableError(ctx, c.base, err)

@@ -105,7 +105,11 @@ func (s *Session) finalWords() (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(text.CutBytes(string(said), store.MaxStepOutput/8)) // a byte may take six
+	raw, err := json.Marshal(text.CutBytes(string(said), store.MaxStepOutput/2))
+	if len(raw) > store.MaxStepOutput { // a byte may take six
+		raw, err = json.Marshal(text.CutBytes(string(said), store.MaxStepOutput/8))
+	}
+	return raw, err
 }
 
 // schemaContract is JSON that a schema describes, in a file or as the agent's last words.

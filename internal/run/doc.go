@@ -1,9 +1,10 @@
-// Package run executes runs, as durable workflows. What it knows is how an agent is
-// started, followed, tried again and asked again for what it did not deliver, and how
-// a run ends; what is done beside that is in actions, and what is to be delivered in
-// contracts, which others hand in:
+// Package run executes runs: a durable workflow does the steps of a pipeline, as it was
+// frozen when the run was admitted. A step is an action, which others hand in, or an
+// agent's. How an agent is started, followed, tried again and asked again for what it
+// did not deliver, and how a run ends, is here:
 //
-//	actions → (launch → await)* → review → (launch → await)? → actions → finish → actions
+//	step*:  action | (launch → await)* → review → (launch → await)? → keep
+//	run:    step* → finish → what is due after the end
 //
 // Each part is a checkpoint. A server that dies goes on at the first one that
 // is not finished, so every one is written to be safe when it is repeated: the

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
-	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // InputFile has what an agent step is given.
@@ -101,7 +100,7 @@ func (w *Work) fanIn(name string) map[string]fannedIn {
 func cutRunes(s string, n int) string {
 	for at := range s {
 		if n == 0 {
-			return text.CutBytes(s, at)
+			return s[:at]
 		}
 		n--
 	}

@@ -1,0 +1,273 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/record/audit"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
+	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
+)
+
+// script is what the agent of a step does, by its attempt.
+type script func(attempt int, spec backend.Spec) nightcrier.AgentResult
+
+// site is a server that executes pipelines, with agents and actions that are scripted. All that
+// outlives it is in its directory and, where it has an address, in PostgreSQL.
+type site struct {
+	dir, url string
+	// point is told where something happens, and may end the process there.
+	point func(what string)
+	// agents are the steps' scripts; without one an agent says its step.
+	agents map[string]script
+	// collect is what the action of that name does beside being counted.
+	collect func(w *Work) (Done, error)
+
+	store  *store.Store
+	root   *workspace.Root
+	engine *engine.Engine
+	runner *Runner
+	mu     sync.Mutex
+	wake   chan struct{}
+}
+
+func (s *site) open(ctx context.Context) error {
+	if s.point == nil {
+		s.point = func(string) {}
+	}
+	s.wake = make(chan struct{}, 100)
+	quiet := slog.New(slog.DiscardHandler)
+	var err error
+	if s.root, err = workspace.OpenRoot(filepath.Join(s.dir, "root")); err != nil {
+		return err
+	}
+	if s.store, err = store.Open(ctx, store.Options{URL: s.url, Path: filepath.Join(s.dir, store.FileName), Logger: quiet}); err != nil {
+		return err
+	}
+	o := engine.Options{PostgresURL: s.url, Logger: quiet}
+	if s.url == "" {
+		o.SQLitePath = filepath.Join(s.dir, "engine.db")
+	}
+	if s.engine, err = engine.Open(ctx, o); err != nil {
+		return err
+	}
+	s.runner = New(Config{
+		Store: s.store, Root: s.root, Workers: s, Skills: s, Supervisor: s, Mask: mask.New(bytes.Repeat([]byte("k"), 32)), Logger: quiet, RetryPause: time.Millisecond,
+		Actions: map[string]Action{
+			pipeline.ActionCollect: scripted{s, UnlessStopped, pipeline.ActionCollect}, pipeline.ActionCheck: scripted{s, Always, pipeline.ActionCheck}, pipeline.ActionNotify: scripted{s, AfterEnd, pipeline.ActionNotify},
+		},
+	})
+	s.runner.Register(s.engine)
+	return s.engine.Launch()
+}
+
+func (s *site) close() error {
+	return errors.Join(s.engine.Stop(10*time.Second), s.store.Close(), s.root.Close())
+}
+
+// frozen is the pipeline that a file has.
+func (s *site) frozen(file string) (pipeline.Frozen, error) {
+	dir := filepath.Join(s.dir, "pipelines")
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "p.yaml"), []byte(file), 0o600)); err != nil {
+		return pipeline.Frozen{}, err
+	}
+	all, problems := pipeline.Load(dir)
+	if len(problems) > 0 {
+		return pipeline.Frozen{}, fmt.Errorf("%v", problems)
+	}
+	return all.Freeze("p", s)
+}
+
+// ResolveSkill implements pipeline.Resolver.
+func (s *site) ResolveSkill(name string) (pipeline.SkillPin, error) {
+	return pipeline.SkillPin{Name: name, Digest: "sha256:0"}, nil
+}
+
+// admit queues a run of a pipeline and admits it.
+func (s *site) admit(ctx context.Context, file string, input string) (Order, error) {
+	p, err := s.frozen(file)
+	if err != nil {
+		return Order{}, err
+	}
+	var given json.RawMessage
+	if input != "" {
+		given = json.RawMessage(input)
+	}
+	queued, err := s.store.EnqueueRun(ctx, store.NewRun{Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: "1"}, Pipeline: "p", Executor: "claude-code", Input: given})
+	if err != nil {
+		return Order{}, err
+	}
+	if _, err := s.store.AdmitNext(ctx, store.Limits{Total: 9, PerKey: 9}); err != nil {
+		return Order{}, err
+	}
+	return Order{RunID: queued.Run.ID, Subject: queued.Run.Subject, Pipeline: p, Input: given, Agent: agent.Spec{Executor: "claude-code", Shell: true, Timeout: time.Minute}}, nil
+}
+
+// await waits until a run has ended, and with it its workflow.
+func (s *site) await(ctx context.Context, id string) (nightcrier.Run, error) {
+	again := time.NewTicker(5 * time.Millisecond)
+	defer again.Stop()
+	for {
+		run, err := s.store.Run(ctx, id)
+		if err != nil || run.Status == nightcrier.Finished && !s.engine.Active(id) {
+			return run, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return run, ctx.Err()
+		}
+	}
+}
+
+// note counts what was done, where a crash cannot take it back.
+func (s *site) note(what string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := os.OpenFile(filepath.Join(s.dir, "done"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err == nil {
+		_, err = f.WriteString(what + "\n")
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		panic(err)
+	}
+	s.point(what)
+}
+
+// noted is what was done, in its order.
+func (s *site) noted() []string {
+	raw, err := os.ReadFile(filepath.Join(s.dir, "done"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		panic(err)
+	}
+	return strings.Fields(string(raw))
+}
+
+// scripted is an action.
+type scripted struct {
+	*site
+	due  Due
+	name string
+}
+
+func (a scripted) Due() Due { return a.due }
+
+func (a scripted) Do(w *Work) (Done, error) {
+	_, err := Checkpoint(w, "do", func(ctx context.Context, s *Session) (bool, error) {
+		a.note(a.name)
+		return true, s.AppendNote(ctx, a.name, NewLogItem("%s is done", a.name))
+	})
+	if err == nil && a.name == pipeline.ActionCollect && a.collect != nil {
+		return a.collect(w)
+	}
+	return Done{Result: w.Result}, err
+}
+
+// PrepareSkill implements Skills.
+func (s *site) PrepareSkill(_ context.Context, in *Session, t Task) error {
+	if t.Step.Skill == "x/missing" {
+		return nightcrier.Errorf(nightcrier.NotFound, "step %s: the skill %s is not there", t.Step.ID, t.Step.Skill)
+	}
+	return in.Workspace.WriteFile(SentFile, []byte("# "+t.Step.ID), 0o600)
+}
+
+func (s *site) workerDir(name string) string { return filepath.Join(s.dir, "workers", name) }
+
+func (s *site) Launch(_ context.Context, spec backend.Spec, _ *backend.Credential, _ []byte) (backend.Handle, error) {
+	h := backend.Handle{Backend: "script", ID: spec.WorkerName()}
+	dir := s.workerDir(h.ID)
+	if _, err := os.Stat(filepath.Join(dir, "spec")); err == nil {
+		return h, nil
+	}
+	s.note(spec.Step + "#" + fmt.Sprint(spec.Attempt%workersOfRound))
+	raw, err := json.Marshal(spec)
+	if err == nil {
+		err = errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "spec.new"), raw, 0o600), os.Rename(filepath.Join(dir, "spec.new"), filepath.Join(dir, "spec")))
+	}
+	return h, err
+}
+
+func (s *site) spec(id string) (spec backend.Spec, err error) {
+	raw, err := os.ReadFile(filepath.Join(s.workerDir(id), "spec"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return spec, nightcrier.Errorf(nightcrier.NotFound, "no worker %s", id)
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &spec)
+	}
+	return spec, err
+}
+
+func (s *site) Follow(_ context.Context, h backend.Handle, _ int64, fn func(nightcrier.JournalEntry) error) (backend.Ended, error) {
+	spec, err := s.spec(h.ID)
+	if err != nil {
+		return backend.Ended{}, err
+	}
+	if fn != nil {
+		data, err := journal.OfMessage(journal.Message{Role: "assistant", Text: "I am " + spec.Step}).JSON()
+		if err == nil {
+			err = fn(nightcrier.JournalEntry{Type: nightcrier.EntryMessage, Data: data, Time: time.Now(), Key: fmt.Sprintf("worker#%d/1", spec.Attempt)})
+		}
+		if err != nil {
+			return backend.Ended{}, err
+		}
+	}
+	name := strings.TrimSuffix(spec.Step, "/repair")
+	if name == repairStep { // of the first agent
+		name = "a"
+	}
+	do := s.agents[name]
+	if do == nil {
+		do = func(int, backend.Spec) nightcrier.AgentResult { return well(spec.Step + " says so") }
+	}
+	return backend.Ended{Result: do(spec.Attempt%workersOfRound, spec)}, nil
+}
+
+// well is the result of an agent that ended well, with these last words.
+func well(said string) nightcrier.AgentResult {
+	now := time.Now()
+	return nightcrier.AgentResult{State: nightcrier.StateSuccess, FinalMessage: said, SessionID: "s", StartedAt: now, EndedAt: now, Usage: nightcrier.Usage{CostUSD: 0.25, APIRequests: 1}}
+}
+
+func (s *site) Cancel(context.Context, backend.Handle, string) error { return nil }
+
+func (s *site) List(context.Context) (all []backend.Owned, err error) {
+	entries, err := os.ReadDir(filepath.Join(s.dir, "workers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		spec, err := s.spec(e.Name())
+		if err == nil {
+			all = append(all, backend.Owned{Handle: backend.Handle{Backend: "script", ID: e.Name()}, RunID: spec.RunID, Attempt: spec.Attempt})
+		}
+	}
+	return all, err
+}
+
+func (s *site) Afford(Order, string) error                                                       { return nil }
+func (s *site) Spent(Order, string) (float64, error)                                             { return 0, nil }
+func (s *site) Learn(context.Context, string, nightcrier.AgentResult) error                      { return nil }
+func (s *site) Journaled(e nightcrier.JournalEntry)                                              { s.point("entry " + e.Key) }
+func (s *site) Ended(nightcrier.Run, nightcrier.Incident, nightcrier.AgentResult, audit.Summary) {}

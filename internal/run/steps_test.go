@@ -1,0 +1,256 @@
+package run
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
+)
+
+// failing is an agent that fails as often as is said, and then ends well.
+func failing(times int) script {
+	n := 0
+	return func(int, backend.Spec) nightcrier.AgentResult {
+		if n++; n <= times {
+			return nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: nightcrier.FailAgent, FailureReason: "it gave up"}
+		}
+		return well("at last")
+	}
+}
+
+func steps(list string) string { return "name: p\non: manual\nsteps:\n" + list }
+
+// executed executes a pipeline to its end, and returns its run and a line for each row.
+func (s *site) executed(t *testing.T, file, input string, with ...func(*Order)) (nightcrier.Run, []string) {
+	t.Helper()
+	if s.dir == "" {
+		s.dir = t.TempDir()
+		if err := s.open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	o, err := s.admit(t.Context(), file, input)
+	if err == nil {
+		for _, change := range with {
+			change(&o)
+		}
+		err = s.engine.Start(Workflow, o.RunID, o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.ended(t, o.RunID)
+}
+
+func (s *site) ended(t *testing.T, id string) (nightcrier.Run, []string) {
+	t.Helper()
+	run, err := s.await(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.store.Steps(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, r := range rows {
+		line := r.ID + " " + string(r.State)
+		if r.Attempt > 1 {
+			line += " again"
+		}
+		if r.Skipped != "" {
+			line += " skipped"
+		}
+		lines = append(lines, line)
+	}
+	return run, lines
+}
+
+func TestHowPipelinesEnd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		file    string
+		agents  map[string]script
+		outcome nightcrier.State
+		reason  string
+		rows    []string
+	}{
+		"all well": {steps("  - {id: a, skill: x/a}\n  - {id: b, skill: x/b}\n"), nil, nightcrier.StateSuccess, "", []string{"a success", "b success"}},
+		"a required step fails": {steps("  - {id: a, skill: x/a}\n  - {id: b, skill: x/b}\n  - {id: check, action: check}\n"), map[string]script{"a": failing(9)},
+			nightcrier.StateFailed, "step a failed: it gave up", []string{"a failed", "b created skipped", "check success"}},
+		"it may fail": {steps("  - {id: a, skill: x/a, on_failure: continue}\n  - {id: b, skill: x/b, if: '!steps.a.success'}\n"), map[string]script{"a": failing(9)},
+			nightcrier.StateSuccess, "", []string{"a failed", "b success"}},
+		"it is done again": {steps("  - {id: a, skill: x/a, on_failure: retry, retries: 2}\n"), map[string]script{"a": failing(1), "a~2": failing(0)},
+			nightcrier.StateSuccess, "", []string{"a failed", "a success again"}},
+		"again in vain": {steps("  - {id: a, skill: x/a, on_failure: retry}\n"), map[string]script{"a": failing(9), "a~2": failing(9)},
+			nightcrier.StateFailed, "it gave up", []string{"a failed", "a failed again"}},
+		"a condition":      {steps("  - {id: a, skill: x/a, if: input.n > 5}\n  - {id: b, skill: x/b}\n"), nil, nightcrier.StateSuccess, "", []string{"a created skipped", "b success"}},
+		"a bad condition":  {steps("  - {id: a, skill: x/a, if: input.none.x}\n"), nil, nightcrier.StateFailed, "steps.a.if", []string{"a failed"}},
+		"a missing skill":  {steps("  - {id: a, skill: x/missing}\n"), nil, nightcrier.StateFailed, "step a: the skill x/missing is not there", []string{"a failed"}},
+		"JSON":             {steps("  - {id: a, skill: x/a, deliverable: {schema: {type: object, required: [n]}}}\n"), map[string]script{"a": words(`{"n": 1}`)}, nightcrier.StateSuccess, "", []string{"a success"}},
+		"JSON asked again": {steps("  - {id: a, skill: x/a, deliverable: {schema: {type: object, required: [n]}}}\n"), map[string]script{"a": words(`no`, `{"n": 1}`)}, nightcrier.StateSuccess, "", []string{"a success"}},
+		"never JSON": {steps("  - {id: a, skill: x/a, deliverable: {schema: {type: object, required: [n]}}}\n"), map[string]script{"a": words(`no`, `{}`)},
+			nightcrier.StateFailed, "asked for again, it is still not valid", []string{"a failed"}},
+		"no files": {steps("  - {id: a, skill: x/a, deliverable: {files: ['*.html']}}\n"), nil, nightcrier.StateFailed, "there is no file output/*.html", []string{"a failed"}},
+		"files": {steps("  - {id: a, skill: x/a, deliverable: {files: ['*.html']}}\n"), map[string]script{"a": func(_ int, spec backend.Spec) nightcrier.AgentResult {
+			if err := os.WriteFile(filepath.Join(spec.Workspace, ".scratch", "x.html"), []byte("x"), 0o600); err != nil && !os.IsNotExist(err) {
+				panic(err)
+			}
+			return well("done")
+		}}, nightcrier.StateSuccess, "", []string{"a success"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &site{agents: tt.agents}
+			run, rows := s.executed(t, tt.file, `{"n": 3}`)
+			if run.Outcome != tt.outcome || !strings.Contains(run.FailureReason, tt.reason) || !slices.Equal(rows, tt.rows) {
+				t.Errorf("%s (%s), %q", run.Outcome, run.FailureReason, rows)
+			}
+		})
+	}
+}
+
+// words is an agent whose last words are these, one after the other.
+func words(said ...string) script {
+	return func(attempt int, _ backend.Spec) nightcrier.AgentResult {
+		if attempt == repairAttempt {
+			return well(said[1])
+		}
+		return well(said[0])
+	}
+}
+
+// What a step leaves reaches the next: by context, by name, and of many by fan-in, which is
+// bounded. Agents beside each other have a workspace each.
+func TestWhatIsHandedOn(t *testing.T) {
+	dirs := make(chan string, 9)
+	long := strings.Repeat("é", maxFannedIn+7)
+	s := &site{agents: map[string]script{
+		"first": words(`{"n": 7}`),
+		"a":     func(_ int, spec backend.Spec) nightcrier.AgentResult { dirs <- spec.Workspace; return well(long) },
+		"b":     func(_ int, spec backend.Spec) nightcrier.AgentResult { dirs <- spec.Workspace; return well("short") },
+	}}
+	run, _ := s.executed(t, `
+name: p
+on: manual
+input_mapping: {service: name}
+budget: $3
+phases:
+  - name: one
+    steps:
+      - {id: first, skill: x/first, deliverable: {schema: {type: object}}}
+      - {id: second, skill: x/second, with: {twice: steps.first.output.n * 2.0}}
+  - name: many
+    type: parallel
+    steps: [{id: a, skill: x/a, agent_id: anna}, {id: b, skill: x/b, agent_id: bert}]
+  - name: last
+    fan_in_from: many
+    steps: [{id: sum, skill: x/sum}]
+`, `{"service": "cart"}`)
+	if run.Outcome != nightcrier.StateSuccess {
+		t.Fatalf("%s: %s", run.Outcome, run.FailureReason)
+	}
+	if one, two := <-dirs, <-dirs; one == two || !strings.Contains(one, aloneDir) || !strings.Contains(two, aloneDir) {
+		t.Errorf("they worked in %s and in %s", one, two)
+	}
+	for _, w := range []string{"a", "b"} {
+		found := false
+		all, err := s.List(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range all {
+			if spec, err := s.spec(o.Handle.ID); err == nil && spec.Step == w {
+				found = true
+				if spec.Account != run.ID+"/"+w || spec.Budget.Run.Money.Dollars() != 1.25 {
+					t.Errorf("%s spends from %s, at most %s", w, spec.Account, spec.Budget.Run.Money)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("%s was not started", w)
+		}
+	}
+	var in struct {
+		Name    string              `json:"name"`
+		Results map[string]fannedIn `json:"agent_results"`
+	}
+	raw, err := os.ReadFile(filepath.Join(s.root.Path(), "incident-"+run.ID, InputFile))
+	if err == nil {
+		err = json.Unmarshal(raw, &in)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	anna, _ := in.Results["anna"].Output.(string)
+	if in.Name != "cart" || len([]rune(anna)) != maxFannedIn || !in.Results["anna"].Truncated || in.Results["bert"].Output != "short" || in.Results["bert"].Truncated {
+		t.Errorf("it was given %d characters, and %+v", len([]rune(anna)), in.Results["bert"])
+	}
+}
+
+// A run goes on behind what an earlier one delivered, and does not do that again. Its pipeline is
+// the one that it was admitted with, whatever stands in the file.
+func TestRetryFromAStep(t *testing.T) {
+	s := &site{agents: map[string]script{"b": failing(1)}}
+	file := steps("  - {id: a, skill: x/a}\n  - {id: b, skill: x/b, with: {said: steps.a.output}}\n")
+	run, rows := s.executed(t, file, "")
+	if !slices.Equal(rows, []string{"a success", "b failed"}) {
+		t.Fatal(rows)
+	}
+	again, err := s.store.RetryRun(t.Context(), run.ID, "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delivered, err := s.store.Steps(t.Context(), again.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, rows = s.executed(t, file, "", func(o *Order) { o.RunID, o.Delivered = again.ID, delivered })
+	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(rows, []string{"a success", "b success"}) || count(s.noted(), "a#1") != 1 || count(s.noted(), "b#1") != 2 {
+		t.Errorf("%s, %q, %q", run.Outcome, rows, s.noted())
+	}
+}
+
+// The deadline of a run ends it: no agent is asked behind it.
+func TestTheDeadlineOfARun(t *testing.T) {
+	s := &site{}
+	run, rows := s.executed(t, steps("  - {id: a, skill: x/a}\n"), "", func(o *Order) { o.Deadline = time.Now().Add(-time.Second) })
+	if run.Outcome != nightcrier.StateTimeout || len(s.noted()) > 0 || !strings.Contains(run.FailureReason, "the deadline of the run") {
+		t.Errorf("%s: %s, %q, %q", run.Outcome, run.FailureReason, rows, s.noted())
+	}
+}
+
+// A cancellation that is heard before a step ends the run there.
+func TestACancelledRunDoesNoMore(t *testing.T) {
+	s := &site{}
+	s.collect = func(w *Work) (Done, error) {
+		_, err := s.store.RequestCancelRun(t.Context(), w.Order.RunID, "somebody")
+		return Done{Result: w.Result}, err
+	}
+	run, rows := s.executed(t, steps("  - {id: collect, action: collect}\n  - {id: a, skill: x/a, on_failure: continue}\n  - {id: b, skill: x/b}\n"), "")
+	if run.Outcome != nightcrier.StateCancelled || !slices.Equal(rows, []string{"collect success", "a cancelled", "b created skipped"}) {
+		t.Errorf("%s: %s, %q", run.Outcome, run.FailureReason, rows)
+	}
+}
+
+// What cannot be executed ends its run, with one line that says why.
+func TestAPipelineThatIsNotReady(t *testing.T) {
+	s := &site{}
+	run, _ := s.executed(t, steps("  - {id: a, skill: x/a}\n"), "", func(o *Order) {
+		o.Pipeline, o.Unready = pipeline.Frozen{Version: 1}, "pipeline p cannot run: no skill x/a"
+	})
+	if run.Outcome != nightcrier.StateFailed || run.FailureReason != "pipeline p cannot run: no skill x/a" {
+		t.Errorf("%s: %s", run.Outcome, run.FailureReason)
+	}
+}

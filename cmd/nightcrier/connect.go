@@ -124,7 +124,10 @@ func noServer(cfg *config.Config, err error) error {
 
 // offlineAPI answers from a store that no server owns.
 func offlineAPI(cfg *config.Config, s *store.Store) *api.API {
-	return api.New(api.Options{Version: buildVersion().Version, Incidents: s, Events: s, Journal: s, Clusters: idle(cfg.Clusters),
+	return api.New(api.Options{Version: buildVersion().Version, Incidents: s, Events: s, Runs: s, Clusters: idle(cfg.Clusters),
+		Limits: func() store.Limits {
+			return store.Limits{Total: cfg.MaxConcurrentAgents, PerKey: cfg.MaxConcurrentPerCluster}
+		},
 		Markdown: reportReader(cfg.WorkspaceRoot), Logger: slog.New(slog.DiscardHandler)})
 }
 

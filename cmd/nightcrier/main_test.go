@@ -137,6 +137,10 @@ func (c control) Cancel(ctx context.Context, id, cause string) (nightcrier.Run, 
 	return c.RequestCancel(ctx, id, cause)
 }
 
+func (c control) CancelRun(ctx context.Context, id, cause string) (nightcrier.Run, error) {
+	return c.RequestCancelRun(ctx, id, cause)
+}
+
 func (c control) TellAgain(ctx context.Context, id string) ([]store.Notification, error) {
 	return c.RenewNotifications(ctx, id)
 }
@@ -156,7 +160,7 @@ func (control) Statuses() []nightcrier.SourceStatus {
 // server serves the world on the socket and on $SERVER until the script ends.
 func server(ts *testscript.TestScript, _ bool, _ []string) {
 	s := openWorld(ts)
-	a := api.New(api.Options{Version: "test", Incidents: s, Events: s, Journal: s, Control: control{s}, Clusters: control{s}, Logger: slog.New(slog.DiscardHandler),
+	a := api.New(api.Options{Version: "test", Incidents: s, Events: s, Runs: s, Control: control{s}, Clusters: control{s}, Logger: slog.New(slog.DiscardHandler),
 		Markdown: func(context.Context, nightcrier.Incident, []byte) ([]byte, error) {
 			return []byte("# The report\n\x1b[2J"), nil
 		}})

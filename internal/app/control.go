@@ -14,15 +14,33 @@ import (
 // incident ends when the agent is gone.
 func (a *Investigator) Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error) {
 	r, err := a.store.RequestCancel(ctx, incidentID, cause)
-	if err != nil {
-		return r, err
+	if err == nil {
+		a.passCancel(ctx, r)
 	}
+	return r, err
+}
+
+// CancelRun is Cancel for a run about anything.
+func (a *Investigator) CancelRun(ctx context.Context, runID, cause string) (nightcrier.Run, error) {
+	r, err := a.store.RequestCancelRun(ctx, runID, cause)
+	if err == nil {
+		a.passCancel(ctx, r)
+	}
+	return r, err
+}
+
+// RetryRun queues a run that has ended anew, from a step on unless that is "".
+func (a *Investigator) RetryRun(ctx context.Context, runID, fromStep string) (nightcrier.Run, error) {
+	return a.store.RetryRun(ctx, runID, fromStep)
+}
+
+// passCancel tells whom it concerns that a run was asked to stop.
+func (a *Investigator) passCancel(ctx context.Context, r nightcrier.Run) {
 	if r.Status == nightcrier.Admitted {
 		a.runner.Cancel(r.ID)
-		return r, nil
+		return
 	}
 	a.noteDropped(ctx, []nightcrier.Run{r})
-	return r, nil
 }
 
 // Retry queues another investigation of a finished incident. An empty executor

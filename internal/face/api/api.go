@@ -1,5 +1,5 @@
 // Package api is the HTTP face of a running server: incidents, events,
-// clusters, the journal as a live stream, health and metrics. The command line
+// clusters, runs, their journal as a live stream, health and metrics. The command line
 // speaks to it too, so there is one way to ask and one way to answer.
 //
 // API is the handler; Server is its listeners.
@@ -37,9 +37,13 @@ type Events interface {
 	Events(ctx context.Context, f store.EventFilter) ([]nightcrier.Event, string, error)
 }
 
-// Journal is what is asked about runs; the store satisfies it.
-type Journal interface {
+// Runs is what is asked about runs; the store satisfies it.
+type Runs interface {
 	Run(ctx context.Context, id string) (nightcrier.Run, error)
+	ListRuns(ctx context.Context, f store.RunFilter) ([]nightcrier.Run, string, error)
+	// LeasedRuns are those under way; Steps lists the attempts of a run's steps.
+	LeasedRuns(ctx context.Context) ([]nightcrier.Run, error)
+	Steps(ctx context.Context, run string) ([]nightcrier.Step, error)
 	// Journal returns entries with Seq >= from, oldest first.
 	Journal(ctx context.Context, run string, from int64, limit int) ([]nightcrier.JournalEntry, error)
 	WatchJournal(run string) (wake <-chan struct{}, stop func())
@@ -49,6 +53,9 @@ type Journal interface {
 type Control interface {
 	Cancel(ctx context.Context, incidentID, cause string) (nightcrier.Run, error)
 	Retry(ctx context.Context, incidentID, executor string) (nightcrier.Run, error)
+	CancelRun(ctx context.Context, runID, cause string) (nightcrier.Run, error)
+	// RetryRun begins at a step with what those before it delivered, unless that is "".
+	RetryRun(ctx context.Context, runID, fromStep string) (nightcrier.Run, error)
 	// TellAgain sends again what may not have reached people; Conflict where there is
 	// nothing of the kind.
 	TellAgain(ctx context.Context, incidentID string) ([]store.Notification, error)
@@ -66,7 +73,10 @@ type Options struct {
 	Version   string
 	Incidents Incidents
 	Events    Events
-	Journal   Journal
+	Runs      Runs
+	// Limits are those that runs are admitted by now, nil where none are known: then it is
+	// not said what queued runs wait for.
+	Limits func() store.Limits
 	// Control is nil where nothing can be changed: a store opened to look at.
 	Control  Control
 	Clusters Clusters
@@ -110,6 +120,7 @@ func New(opt Options) *API {
 	a.incidentRoutes(h)
 	a.eventRoutes(h)
 	a.journalRoutes(h)
+	a.runRoutes(h)
 	a.webhookRoutes(h)
 	a.healthRoutes(a.mux)
 	completeDescription(h.OpenAPI())

@@ -17,6 +17,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/test/clitest"
 )
 
@@ -111,6 +112,17 @@ func TestAnswersMatchTheDescription(t *testing.T) {
 		{"GET", path("incidents", none, "notes"), 404, "Problem"},
 		{"POST", path("incidents", id1, "cancel"), 202, "Run"},
 		{"POST", path("incidents", id1, "retry?executor=builtin"), 202, "Run"},
+		{"GET", path("runs"), 200, "RunList"},
+		{"GET", path("runs?status=queued&subjectKind=call&limit=5"), 200, "RunList"},
+		{"GET", path("runs", run1), 200, "Run"},
+		{"GET", path("runs", run2), 200, "Run"},
+		{"GET", path("runs", none), 404, "Problem"},
+		{"GET", path("runs", "x"), 400, "Problem"},
+		{"GET", path("runs", none, "journal"), 404, "Problem"},
+		{"GET", path("runs?status=weird"), 422, "Problem"},
+		{"POST", path("runs", run1, "cancel"), 202, "Run"},
+		{"POST", path("runs", run1, "retry?fromStep=collect"), 202, "Run"},
+		{"POST", path("runs", "x", "retry"), 400, "Problem"},
 		{"GET", path("events"), 200, "EventList"},
 		{"GET", path("events?raw=true"), 200, "EventList"},
 		{"GET", path("clusters"), 200, "ClusterList"},
@@ -239,6 +251,11 @@ func TestFiltersReachTheStore(t *testing.T) {
 	if q := f.asked; q.Status != nightcrier.Failed || q.Cluster != "prod" || !q.Since.Equal(start.Add(-time.Hour)) || q.Limit != 7 || q.Cursor != "abc" {
 		t.Errorf("incidents: %+v", q)
 	}
+	ask(a, "GET", path("runs?pipeline=p&subjectKind=call&subject=s&status=queued&key=k&since=2026-05-01T09:00:00Z&until=2026-05-01T10:00:00Z&limit=7&cursor=abc"))
+	if q := f.askedRuns; q != (store.RunFilter{Pipeline: "p", SubjectKind: nightcrier.SubjectCall, SubjectID: "s", Status: nightcrier.Queued, Key: "k",
+		Since: start.Add(-time.Hour), Until: start, Limit: 7, Cursor: "abc"}) {
+		t.Errorf("runs: %+v", q)
+	}
 	ask(a, "GET", path("events?suppressed=true&incident=i&cluster=c&reason=malformed&limit=3"))
 	if q := f.askedEv; q.Suppressed == nil || !*q.Suppressed || q.IncidentID != "i" || q.Cluster != "c" || q.Reason != nightcrier.Malformed || q.Limit != 3 {
 		t.Errorf("events: %+v", q)
@@ -261,12 +278,44 @@ func TestControl(t *testing.T) {
 	if !strings.HasPrefix(f.cancelled, id1+" ") || f.retried != id1+" builtin" || f.toldAgain != id1 {
 		t.Errorf("cancelled %q, retried %q, told again %q", f.cancelled, f.retried, f.toldAgain)
 	}
+	ask(a, "POST", path("runs", run2, "cancel"))
+	ask(a, "POST", path("runs", run1, "retry?fromStep=collect"))
+	if !strings.HasPrefix(f.cancelled, run2+" ") || f.retried != run1+" collect" {
+		t.Errorf("cancelled %q, retried %q", f.cancelled, f.retried)
+	}
 	readOnly := f.api(t, func(o *Options) { o.Control = nil })
 	if rec := ask(readOnly, "POST", path("incidents", id1, "cancel")); rec.Code != 503 || decode(t, rec)["code"] != "unreachable" {
 		t.Errorf("without a server: %d %s", rec.Code, rec.Body)
 	}
 	if rec := ask(a, "GET", path("incidents", id1, "cancel")); rec.Code != 405 {
 		t.Errorf("GET must not cancel: %d", rec.Code)
+	}
+}
+
+// A run says what it waits for, and has its steps where it is shown alone.
+func TestRuns(t *testing.T) {
+	f := newFake()
+	a := f.api(t)
+	list := decode(t, ask(a, "GET", path("runs")))["runs"].([]any)
+	waiting, going := list[0].(map[string]any), list[1].(map[string]any)
+	wait, ok := waiting["waitsFor"].(map[string]any)
+	if !ok || wait["for"] != "key" || !strings.Contains(wait["text"].(string), run1) || going["waitsFor"] != nil || going["incidentId"] != id1 || waiting["steps"] != nil {
+		t.Errorf("runs %v", list)
+	}
+	one := decode(t, ask(a, "GET", path("runs", run2)))
+	steps, ok := one["steps"].([]any)
+	if !ok || len(steps) != 1 || steps[0].(map[string]any)["output"].(map[string]any)["facts"] != 3.0 || one["waitsFor"] == nil || one["incidentId"] != nil {
+		t.Errorf("run %v", one)
+	}
+	blind := f.api(t, func(o *Options) { o.Limits = nil })
+	if one := decode(t, ask(blind, "GET", path("runs", run2))); one["waitsFor"] != nil {
+		t.Errorf("without limits it waits for %v", one["waitsFor"])
+	}
+	f.write(3)
+	for _, target := range []string{path("runs", run1, "journal?follow=false"), path("incidents", id1, "journal?follow=false")} {
+		if rec := ask(a, "GET", target); strings.Count(rec.Body.String(), "\nid: ") != 3 {
+			t.Errorf("%s: %s", target, rec.Body)
+		}
 	}
 }
 

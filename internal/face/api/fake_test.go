@@ -26,6 +26,7 @@ type fake struct {
 	// fail, when set, is the answer to everything.
 	fail      error
 	asked     store.IncidentFilter
+	askedRuns store.RunFilter
 	askedEv   store.EventFilter
 	cancelled string
 	retried   string
@@ -37,6 +38,7 @@ const (
 	id2  = "0196a000-0000-7000-8000-000000000002"
 	none = "0196a000-0000-7000-8000-00000000000f"
 	run1 = "0196b000-0000-7000-8000-000000000001"
+	run2 = "0196b000-0000-7000-8000-000000000002"
 )
 
 var start = time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
@@ -52,7 +54,9 @@ func newFake() *fake {
 		},
 		reports: map[string]string{id1: `{"schema":"nightcrier.report/v1","valid":true}`},
 		events:  []nightcrier.Event{{ID: "e", Cluster: "prod", FaultType: "CrashLoop", Severity: nightcrier.Critical, ReceivedAt: start, Raw: []byte(`{"secret":1}`)}},
-		runs:    map[string]nightcrier.Run{run1: {ID: run1, Subject: nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: id1}, Key: "prod", Status: nightcrier.Admitted, QueuedAt: start}},
+		runs: map[string]nightcrier.Run{run1: {ID: run1, Subject: nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: id1}, Key: "prod", Status: nightcrier.Admitted, QueuedAt: start},
+			run2: {ID: run2, Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: "c", Title: "a call"}, Pipeline: "greet", Key: "prod",
+				Status: nightcrier.Queued, QueuedAt: start, Deadline: start.Add(time.Hour), RetryOf: run1, FromStep: "collect", TriggeredBy: "ann"}},
 		entries: map[string][]nightcrier.JournalEntry{},
 		notes:   map[string][]nightcrier.Note{},
 	}
@@ -130,6 +134,30 @@ func (f *fake) Run(_ context.Context, id string) (nightcrier.Run, error) {
 	return run, nil
 }
 
+func (f *fake) ListRuns(_ context.Context, q store.RunFilter) ([]nightcrier.Run, string, error) {
+	f.askedRuns = q
+	return []nightcrier.Run{f.runs[run2], f.runs[run1]}, "next", f.fail
+}
+
+func (f *fake) LeasedRuns(context.Context) ([]nightcrier.Run, error) {
+	return []nightcrier.Run{f.runs[run1]}, f.fail
+}
+
+func (f *fake) Steps(_ context.Context, id string) ([]nightcrier.Step, error) {
+	return []nightcrier.Step{{RunID: id, ID: "collect", Attempt: 1, Uses: "action:collect", State: nightcrier.StateSuccess, StartedAt: start,
+		Output: []byte(`{"facts":3}`), Artifacts: []nightcrier.Artifact{{Path: "a", SHA256: "d"}}, Usage: nightcrier.Usage{CostUSD: 0.5}}}, f.fail
+}
+
+func (f *fake) CancelRun(_ context.Context, id, cause string) (nightcrier.Run, error) {
+	f.cancelled = id + " " + cause
+	return f.runs[id], f.fail
+}
+
+func (f *fake) RetryRun(_ context.Context, id, fromStep string) (nightcrier.Run, error) {
+	f.retried = id + " " + fromStep
+	return f.runs[id], f.fail
+}
+
 func (f *fake) Journal(_ context.Context, run string, from int64, limit int) ([]nightcrier.JournalEntry, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -204,7 +232,7 @@ func (f *fake) Statuses() []nightcrier.SourceStatus {
 
 func (f *fake) api(t *testing.T, change ...func(*Options)) *API {
 	t.Helper()
-	opt := Options{Version: "test", Incidents: f, Events: f, Journal: f, Control: f, Clusters: f, Logger: slog.New(slog.DiscardHandler),
+	opt := Options{Version: "test", Incidents: f, Events: f, Runs: f, Limits: func() store.Limits { return store.Limits{Total: 1, PerKey: 1} }, Control: f, Clusters: f, Logger: slog.New(slog.DiscardHandler),
 		Ready: func(context.Context) error { return f.fail },
 		Markdown: func(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
 			return []byte("# Report of " + inc.ID), nil

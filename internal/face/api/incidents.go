@@ -179,7 +179,7 @@ func (a *API) listNotifications(ctx context.Context, in *incidentID) (*body[Noti
 }
 
 func (a *API) tellAgain(ctx context.Context, in *incidentID) (*body[NotificationList], error) {
-	return controlIncident(ctx, a, in.ID, func(c Control) (NotificationList, error) {
+	return control(ctx, a, in.ID, func(c Control) (NotificationList, error) {
 		list, err := c.TellAgain(ctx, in.ID)
 		return NotificationList{list}, err
 	})
@@ -198,7 +198,7 @@ func (a *API) listNotes(ctx context.Context, in *incidentID) (*body[NoteList], e
 }
 
 func (a *API) addNote(ctx context.Context, in *noteRequest) (*body[nightcrier.Note], error) {
-	return controlIncident(ctx, a, in.ID, func(c Control) (nightcrier.Note, error) { return c.Note(ctx, in.ID, in.Body.By, in.Body.Text) })
+	return control(ctx, a, in.ID, func(c Control) (nightcrier.Note, error) { return c.Note(ctx, in.ID, in.Body.By, in.Body.Text) })
 }
 
 func (a *API) getStatus(ctx context.Context, in *incidentID) (*body[IncidentStatus], error) {
@@ -265,22 +265,22 @@ func noReport(inc nightcrier.Incident) string {
 }
 
 func (a *API) cancelIncident(ctx context.Context, in *incidentID) (*body[nightcrier.Run], error) {
-	return controlIncident(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) {
+	return control(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) {
 		return c.Cancel(ctx, in.ID, "cancelled by a request")
 	})
 }
 
 func (a *API) retryIncident(ctx context.Context, in *retryQuery) (*body[nightcrier.Run], error) {
-	return controlIncident(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) { return c.Retry(ctx, in.ID, in.Executor) })
+	return control(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) { return c.Retry(ctx, in.ID, in.Executor) })
 }
 
-// controlIncident has the server change an incident, where one runs.
-func controlIncident[T any](ctx context.Context, a *API, id string, do func(Control) (T, error)) (*body[T], error) {
+// control has the server change what has an id, where one runs.
+func control[T any](ctx context.Context, a *API, id string, do func(Control) (T, error)) (*body[T], error) {
 	if err := nightcrier.CheckID(id); err != nil {
 		return nil, a.problemFor(ctx, err)
 	}
 	if a.opt.Control == nil {
-		return nil, newProblem(nightcrier.Unreachable, "no server runs here, and only a server can change an incident; start one with `nightcrier serve`")
+		return nil, newProblem(nightcrier.Unreachable, "no server runs here, and only a server can change anything; start one with `nightcrier serve`")
 	}
 	answer, err := do(a.opt.Control)
 	if err != nil {

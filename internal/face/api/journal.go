@@ -22,32 +22,57 @@ const (
 )
 
 type journalQuery struct {
-	ID          string `path:"id" maxLength:"64" doc:"The incident's UUID"`
-	Run         string `query:"run" maxLength:"64" doc:"A run of the incident, the newest when absent"`
-	Follow      bool   `query:"follow" default:"true" doc:"false ends the stream behind what is there now"`
-	LastEventID int64  `header:"Last-Event-ID" minimum:"0" doc:"The sequence number after which to go on"`
+	ID  string `path:"id" maxLength:"64" doc:"The incident's UUID"`
+	Run string `query:"run" maxLength:"64" doc:"A run of the incident, the newest when absent"`
+	StreamPlace
+}
+
+type runJournalQuery struct {
+	ID string `path:"id" maxLength:"64" doc:"The run's UUID"`
+	StreamPlace
+}
+
+// StreamPlace is where a stream goes on, and where it ends.
+type StreamPlace struct {
+	Follow      bool  `query:"follow" default:"true" doc:"false ends the stream behind what is there now"`
+	LastEventID int64 `header:"Last-Event-ID" minimum:"0" doc:"The sequence number after which to go on"`
 }
 
 func (a *API) journalRoutes(h huma.API) {
-	op := newOperation("stream-incident-journal", http.MethodGet, "/incidents/{id}/journal",
-		"The journal of an investigation, live")
-	op.Responses["200"] = &huma.Response{Description: "A stream of journal entries",
-		Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}
-	huma.Register(h, op, a.streamJournal)
+	huma.Register(h, streamOperation("stream-incident-journal", "/incidents/{id}/journal", "The journal of an investigation, live"), a.streamIncident)
 }
 
-func (a *API) streamJournal(ctx context.Context, in *journalQuery) (*huma.StreamResponse, error) {
+func streamOperation(id, path, summary string) huma.Operation {
+	op := newOperation(id, http.MethodGet, path, summary)
+	op.Responses["200"] = &huma.Response{Description: "A stream of journal entries",
+		Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}}
+	return op
+}
+
+func (a *API) streamIncident(ctx context.Context, in *journalQuery) (*huma.StreamResponse, error) {
 	run, err := a.runOf(ctx, in)
 	if err != nil {
 		return nil, err
 	}
+	return a.streamJournal(run, in.StreamPlace), nil
+}
+
+func (a *API) streamRun(ctx context.Context, in *runJournalQuery) (*huma.StreamResponse, error) {
+	run, err := a.readRun(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return a.streamJournal(run, in.StreamPlace), nil
+}
+
+func (a *API) streamJournal(run nightcrier.Run, from StreamPlace) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
-		s := &stream{api: a, w: w, rc: http.NewResponseController(w), run: run.ID, last: in.LastEventID, follow: in.Follow}
+		s := &stream{api: a, w: w, rc: http.NewResponseController(w), run: run.ID, last: from.LastEventID, follow: from.Follow}
 		if err := s.serveStream(r.Context()); err != nil && r.Context().Err() == nil {
-			a.log.Warn("journal stream broke off", "incident_id", in.ID, "error", err)
+			a.log.Warn("journal stream broke off", "run", run.ID, "error", err)
 		}
-	}}, nil
+	}}
 }
 
 // runOf finds the run to stream; its error is an answer.
@@ -61,7 +86,7 @@ func (a *API) runOf(ctx context.Context, in *journalQuery) (nightcrier.Run, erro
 	if id == "" {
 		return nightcrier.Run{}, newProblem(nightcrier.NotFound, "incident "+inc.ID+" has no run yet")
 	}
-	run, err := a.opt.Journal.Run(ctx, id)
+	run, err := a.opt.Runs.Run(ctx, id)
 	if err != nil {
 		return nightcrier.Run{}, a.problemFor(ctx, err)
 	}
@@ -85,7 +110,7 @@ type stream struct {
 func (s *stream) serveStream(ctx context.Context) error {
 	s.w.Header().Set("Content-Type", "text/event-stream")
 	s.w.Header().Set("Cache-Control", "no-store")
-	wake, stop := s.api.opt.Journal.WatchJournal(s.run)
+	wake, stop := s.api.opt.Runs.WatchJournal(s.run)
 	defer stop()
 	keepAlive, poll := time.NewTicker(s.api.opt.KeepAlive), time.NewTicker(s.api.opt.Poll)
 	defer keepAlive.Stop()
@@ -115,7 +140,7 @@ func (s *stream) serveStream(ctx context.Context) error {
 // advanceStream sends what is new. It reads the run's state first: whatever was
 // written before the end is then among the entries read after it.
 func (s *stream) advanceStream(ctx context.Context) (done bool, err error) {
-	run, err := s.api.opt.Journal.Run(ctx, s.run)
+	run, err := s.api.opt.Runs.Run(ctx, s.run)
 	if err != nil {
 		return false, err
 	}
@@ -135,7 +160,7 @@ func (s *stream) advanceStream(ctx context.Context) (done bool, err error) {
 
 func (s *stream) sendNew(ctx context.Context) error {
 	for {
-		entries, err := s.api.opt.Journal.Journal(ctx, s.run, s.last+1, streamPage)
+		entries, err := s.api.opt.Runs.Journal(ctx, s.run, s.last+1, streamPage)
 		if err != nil || len(entries) == 0 {
 			return err
 		}

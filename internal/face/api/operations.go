@@ -11,6 +11,7 @@ import (
 // The parts of the API, as its description groups them.
 const (
 	ofIncidents = "incidents"
+	ofRuns      = "runs"
 	ofEvents    = "events"
 	ofClusters  = "clusters"
 	ofWebhooks  = "webhooks"
@@ -21,7 +22,7 @@ const senderToken = "senderToken"
 
 // describeAPI describes the API as a whole.
 func describeAPI(doc *huma.OpenAPI) {
-	doc.Info.Description = "Incidents of Kubernetes clusters and their investigations. Errors are RFC 9457 problems with a code."
+	doc.Info.Description = "Incidents of Kubernetes clusters, their investigations, and runs of other pipelines. Errors are RFC 9457 problems with a code."
 	doc.Info.License = &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}
 	doc.Info.Contact = &huma.Contact{Name: "The maintainers of Nightcrier"}
 	doc.Servers = []*huma.Server{{URL: "http://{listen}",
@@ -29,6 +30,7 @@ func describeAPI(doc *huma.OpenAPI) {
 		Variables:   map[string]*huma.ServerVariable{"listen": {Default: "127.0.0.1:8080", Description: "listen of the configuration, or webhook_listen for webhooks"}}}}
 	doc.Tags = []*huma.Tag{
 		{Name: ofIncidents, Description: "Faults that are or were looked into, with their investigations and reports"},
+		{Name: ofRuns, Description: "Executions of pipelines, whatever they are about"},
 		{Name: ofEvents, Description: "What arrived, and what became of it"},
 		{Name: ofClusters, Description: "The clusters, and whether their faults are received"},
 		{Name: ofWebhooks, Description: "What others post"},
@@ -55,6 +57,11 @@ var operations = map[string]struct {
 	"stream-incident-journal": {ofIncidents, "Server-sent events: id is the entry's sequence number, data the entry. An event named end follows the last entry of a run that ended.", ofID},
 	"cancel-incident":         {ofIncidents, "The answer comes at once; the incident ends when its agent is gone.", append([]int{http.StatusConflict}, ofID...)},
 	"retry-incident":          {ofIncidents, "Only what is closed can be tried again. It costs what an investigation costs.", append([]int{http.StatusConflict}, ofID...)},
+	"list-runs":               {ofRuns, "A page of runs without their steps; nextCursor asks for the one behind it. A run that waits says for what.", []int{http.StatusBadRequest}},
+	"get-run":                 {ofRuns, "The attempts of its steps are in the order that they came up.", ofID},
+	"stream-run-journal":      {ofRuns, "As the journal of an incident.", ofID},
+	"cancel-run":              {ofRuns, "A queued run is dropped at once; one under way ends when its agent is gone.", append([]int{http.StatusConflict}, ofID...)},
+	"retry-run":               {ofRuns, "The answer is the new run. With fromStep it begins with what the steps before delivered.", append([]int{http.StatusConflict}, ofID...)},
 	"list-events":             {ofEvents, "A page of events, also of those that started nothing.", []int{http.StatusBadRequest}},
 	"list-clusters":           {ofClusters, "The state of each fault source, and what the credential of its cluster may do.", nil},
 	"post-alerts":             {ofWebhooks, again, ofSender},

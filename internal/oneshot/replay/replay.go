@@ -292,7 +292,7 @@ func (r *replayer) checkRecord() error {
 	if err := nightcrier.CheckID(b.Run.ID); err != nil {
 		return wrong("run", err)
 	}
-	if b.Order.RunID != b.Run.ID || b.Order.IncidentID != b.Incident.ID {
+	if b.Order.RunID != b.Run.ID || b.Order.IncidentID() != b.Incident.ID {
 		return wrong("order", errors.New("it is of another run"))
 	}
 	if err := b.Incident.Resource.Check(); err != nil && !b.Incident.Resource.IsZero() {

@@ -253,7 +253,7 @@ func TestAScriptOfTheRecordIsNotRun(t *testing.T) {
 func TestTheExecutorOfARecord(t *testing.T) {
 	id := nightcrier.NewID()
 	for who, ok := range map[string]bool{config.Builtin: true, "codex": true, "": false, "x": false, "codex\x1b]0;owned\a": false} {
-		r := &replayer{rec: &replay.Record{}, begun: triage.Begun{Incident: nightcrier.Incident{ID: id}, Run: nightcrier.Run{ID: id}, Order: run.Order{RunID: id, IncidentID: id, Agent: agent.Spec{Executor: who}}}}
+		r := &replayer{rec: &replay.Record{}, begun: triage.Begun{Incident: nightcrier.Incident{ID: id}, Run: nightcrier.Run{ID: id}, Order: run.Order{RunID: id, Subject: nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: id}, Agent: agent.Spec{Executor: who}}}}
 		if err := r.checkRecord(); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%q: %v", who, err)
 		}

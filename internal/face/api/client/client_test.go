@@ -36,6 +36,10 @@ func (c control) Cancel(ctx context.Context, id, cause string) (nightcrier.Run, 
 	return c.RequestCancel(ctx, id, cause)
 }
 
+func (c control) CancelRun(ctx context.Context, id, cause string) (nightcrier.Run, error) {
+	return c.RequestCancelRun(ctx, id, cause)
+}
+
 func (c control) TellAgain(ctx context.Context, id string) ([]store.Notification, error) {
 	return c.RenewNotifications(ctx, id)
 }
@@ -68,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	_, err = s.Suppress(ctx, ev)
 	must(t, err)
 	w := &world{store: s, inc: d.Incident, run: d.Run}
-	w.api = api.New(api.Options{Version: "test", Incidents: s, Events: s, Journal: s, Control: control{s}, Clusters: noClusters{}, Logger: slog.New(slog.DiscardHandler),
+	w.api = api.New(api.Options{Version: "test", Incidents: s, Events: s, Runs: s, Control: control{s}, Clusters: noClusters{}, Logger: slog.New(slog.DiscardHandler),
 		Markdown: func(context.Context, nightcrier.Incident, []byte) ([]byte, error) { return []byte("# R"), nil }, Poll: 5 * time.Millisecond})
 	return w
 }

@@ -46,7 +46,7 @@ type Investigator struct {
 	engine    *engine.Engine
 	runner    *run.Runner
 	workers   workers
-	pipelines *pipeline.Library
+	pipelines *pipeline.Live
 	skills    []*skill.Skill
 	// triageScript is that of the skill, "" for none.
 	triageScript string

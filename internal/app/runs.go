@@ -36,13 +36,12 @@ func (a *Investigator) openSkills() ([]*skill.Skill, error) {
 	return all, nil
 }
 
-// openPipelines reads the pipelines. One with a fault is left out, and said.
+// openPipelines reads the pipelines, and what changes of them later. One with a fault is
+// left out, and said.
 func (a *Investigator) openPipelines() {
-	var problems []pipeline.Problem
-	a.pipelines, problems = pipeline.Load("")
-	for _, p := range problems {
+	a.pipelines = pipeline.Open(a.cfg.PipelinesDir, func(p pipeline.Problem) {
 		a.log.Warn("a pipeline cannot be used: "+p.Text, "event", "pipeline_problem", "file", p.File, "line", p.Line)
-	}
+	})
 }
 
 // memory is what people wrote, and what earlier incidents came to.
@@ -124,7 +123,7 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
 	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Key), a.cfg.Budget.Limits()
 	o := run.Order{RunID: r.ID, Subject: r.Subject, Deadline: r.Deadline, Agent: s}
-	if o.Pipeline, err = a.pipelines.Freeze(r.Pipeline, a); err != nil {
+	if o.Pipeline, err = a.pipelines.Library().Freeze(r.Pipeline, a); err != nil {
 		o.Unready = err.Error()
 		return o, nil
 	}
@@ -154,7 +153,7 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 func (a *Investigator) ResolveSkill(name string) (pipeline.SkillPin, error) {
 	known := a.skills[0]
 	if path.Base(name) != known.Name {
-		return pipeline.SkillPin{}, nightcrier.Errorf(nightcrier.NotFound, "the skill %s cannot be executed: this version executes %s alone", name, known.Name)
+		return pipeline.SkillPin{}, nightcrier.Errorf(nightcrier.Refused, "the skill %s cannot be executed: this version executes %s alone", name, known.Name)
 	}
 	return pipeline.SkillPin{Name: known.Name, Version: known.Version, Digest: known.Ref().Digest}, nil
 }

@@ -87,6 +87,7 @@ func TestAnAllClearIsProved(t *testing.T) {
 		"a release that says it is not ready":  {custom(`conditions: [{type: Ready, status: "False", reason: UpgradeFailed, message: another operation is in progress}]`), whole, nightcrier.Event{}, false, ruleKnows},
 		"a release that is ready":              {custom(`conditions: [{type: Ready, status: "True", reason: UpgradeSucceeded}]`), whole, nightcrier.Event{}, true, ""},
 		"one that has degraded":                {custom(`health: {status: Degraded}`), whole, nightcrier.Event{}, false, ruleKnows},
+		"one that is not in sync":              {custom(`sync: {status: OutOfSync}`), whole, nightcrier.Event{}, false, "OutOfSync"},
 		"one whose phase is good":              {custom(`phase: Running`), whole, nightcrier.Event{}, true, ""},
 		"a warning about what nobody read":     {warned("HelmRelease", "2026-03-01T11:58:00Z"), whole, nightcrier.Event{}, false, "another operation is in progress"},
 		"one of long ago":                      {warned("HelmRelease", "2026-03-01T08:00:00Z"), whole, nightcrier.Event{}, true, ""},

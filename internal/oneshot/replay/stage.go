@@ -84,8 +84,13 @@ func (r *replayer) readRecorded(c *triage.Triage) {
 	}
 }
 
-// recordedOrder is what the recorded run was told to do, as far as that is done.
-func (r *replayer) recordedOrder(run.Order) run.Order { return r.begun.Order }
+// recordedOrder is what the recorded run was told to do, as far as that is done: its steps are
+// those of the configured pipeline, and its time is not over.
+func (r *replayer) recordedOrder(now run.Order) run.Order {
+	then := r.begun.Order
+	then.Pipeline, then.Unready, then.Input, then.Delivered, then.Deadline = now.Pipeline, now.Unready, nil, nil, now.Deadline
+	return then
+}
 
 // recordedClusters are the one cluster of the record. Live is the recorded API server, which
 // answers what the record has no tape for.

@@ -86,19 +86,8 @@ func compareTroubles(a, b Trouble) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(b.Message), len(a.Message)))
 }
 
-func conditionsOf(u *unstructured.Unstructured) (out []map[string]any) {
-	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	for _, c := range list {
-		if m, ok := c.(map[string]any); ok {
-			out = append(out, m)
-		}
-	}
-	return out
-}
-
 func conditionTrouble(m map[string]any) (Trouble, bool) {
-	field := func(name string) string { s, _ := m[name].(string); return s }
-	kind, status, reason, message := field("type"), field("status"), field("reason"), field("message")
+	kind, status, reason, message := fieldOf(m, "type"), fieldOf(m, "status"), fieldOf(m, "reason"), fieldOf(m, "message")
 	bad := status == "False" && goodCondition.MatchString(kind) || status == "True" && badCondition.MatchString(kind) ||
 		status == "" && message != "" && badCondition.MatchString(kind) || status == "Unknown" && message != "" && goodCondition.MatchString(kind)
 	if !bad {
@@ -111,7 +100,7 @@ func conditionTrouble(m map[string]any) (Trouble, bool) {
 	if reason != "" {
 		t.Says += " (" + reason + ")"
 	}
-	t.Since, _ = time.Parse(time.RFC3339, field("lastTransitionTime"))
+	t.Since = timeAt(m)
 	t.Waits = onItsWay.MatchString(reason) || waitsWords.MatchString(message) && !TellingWords.MatchString(waitsWords.ReplaceAllString(message, ""))
 	return t, true
 }

@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -14,16 +15,15 @@ import (
 type OwnWord struct {
 	Object nightcrier.Object
 	Seen   Observation
+	Since  time.Time
 }
 
 // SelfComplaints are the objects of other kinds that say of themselves that they are not as
 // they should be, in the order in which they were read.
 func (s *Scene) SelfComplaints() (all []OwnWord) {
 	for i := range s.Others {
-		u := &s.Others[i]
-		if t, bad := StatusTrouble(&u.Object); bad {
-			o := objectOfOther(&u.Object)
-			all = append(all, OwnWord{o, Observation{Text: o.String() + " says " + t.Says, Quote: t.Says + ": " + t.Message, Ref: u.Ref}})
+		if w, bad := complaintOf(&s.Others[i]); bad {
+			all = append(all, w)
 		}
 	}
 	return all
@@ -33,23 +33,46 @@ func (s *Scene) SelfComplaints() (all []OwnWord) {
 // at a time, that it is as it should be.
 func (s *Scene) SaysItIsWell(o nightcrier.Object, after time.Time) bool {
 	for i := range s.Others {
-		u := &s.Others[i].Object
-		if objectOfOther(u) != o {
+		u := &s.Others[i]
+		if u.Object.GetKind() != o.Kind || u.Object.GetNamespace() != o.Namespace || u.Object.GetName() != o.Name {
 			continue
 		}
-		if _, bad := StatusTrouble(u); bad {
+		if _, bad := complaintOf(u); bad {
 			return false
 		}
-		return slices.ContainsFunc(conditionsOf(u), func(c map[string]any) bool {
-			kind, _ := c["type"].(string)
-			text, _ := c["lastTransitionTime"].(string)
-			at, _ := time.Parse(time.RFC3339, text) // none is long ago
-			return c["status"] == string(metav1.ConditionTrue) && goodCondition.MatchString(kind) && at.After(after)
+		return slices.ContainsFunc(conditionsOf(&u.Object), func(c map[string]any) bool {
+			return c["status"] == string(metav1.ConditionTrue) && goodCondition.MatchString(fieldOf(c, "type")) && timeAt(c).After(after)
 		})
 	}
 	return false
 }
 
-func objectOfOther(u *unstructured.Unstructured) nightcrier.Object {
-	return nightcrier.Object{Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+func complaintOf(r *Read[unstructured.Unstructured]) (OwnWord, bool) {
+	t, bad := StatusTrouble(&r.Object)
+	if word := StringAt(&r.Object, "status", "sync", "status"); !bad && word == "OutOfSync" {
+		t, bad = Trouble{Says: "status.sync.status=" + word, Message: word}, true
+	}
+	o := OtherObject(&r.Object)
+	return OwnWord{Object: o, Since: t.Since, Seen: Observation{Text: o.String() + " says " + t.Says, Quote: cmp.Or(t.Message, t.Says), Ref: r.Ref}}, bad
+}
+
+func conditionsOf(u *unstructured.Unstructured) (all []map[string]any) {
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range list {
+		if m, ok := c.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func fieldOf(condition map[string]any, name string) string {
+	text, _ := condition[name].(string)
+	return text
+}
+
+func timeAt(condition map[string]any) time.Time {
+	text, _ := condition["lastTransitionTime"].(string)
+	at, _ := time.Parse(time.RFC3339, text) // none is long ago
+	return at
 }

@@ -62,6 +62,7 @@ func TestAnAllClearIsProved(t *testing.T) {
 	}
 	const rolling = `{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: shop, name: slow, generation: 2, creationTimestamp: "2026-02-01T10:00:00Z"}, spec: {replicas: 1, progressDeadlineSeconds: 300}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1, conditions: [{type: Progressing, status: "True", reason: ReplicaSetUpdated, lastUpdateTime: "2026-03-01T11:59:00Z"}]}}`
 	const deleted = `{apiVersion: example.org/v1, kind: Bucket, metadata: {namespace: shop, name: b, deletionTimestamp: "2026-03-01T11:57:00Z", finalizers: [example.org/cloud]}}`
+	const ruleKnows = "a rule names the cause"
 	cleared := alert("HttpLatencyHigh", "p99 is high")
 	cleared.Cleared = true
 	for name, c := range map[string]struct {
@@ -83,7 +84,9 @@ func TestAnAllClearIsProved(t *testing.T) {
 		"throttled":                            {well, fine, alert(nightcrier.FaultCPUThrottling, "87 % throttled"), false, "87 % throttled"},
 		"a volume that fills up":               {well, fine, alert(nightcrier.FaultVolumeFillingUp, "3 % left"), false, "3 % left"},
 		"a target that is down":                {well, fine, alert(nightcrier.FaultService, "cannot be scraped"), false, "cannot be scraped"},
+		"a release that says it is not ready":  {custom(`conditions: [{type: Ready, status: "False", reason: UpgradeFailed, message: another operation is in progress}]`), whole, nightcrier.Event{}, false, ruleKnows},
 		"a release that is ready":              {custom(`conditions: [{type: Ready, status: "True", reason: UpgradeSucceeded}]`), whole, nightcrier.Event{}, true, ""},
+		"one that has degraded":                {custom(`health: {status: Degraded}`), whole, nightcrier.Event{}, false, ruleKnows},
 		"one that is not in sync":              {custom(`sync: {status: OutOfSync}`), whole, nightcrier.Event{}, false, "OutOfSync"},
 		"one whose phase is good":              {custom(`phase: Running`), whole, nightcrier.Event{}, true, ""},
 		"a warning about what nobody read":     {warned("HelmRelease", "2026-03-01T11:58:00Z"), whole, nightcrier.Event{}, false, "another operation is in progress"},
@@ -107,8 +110,11 @@ func TestAnAllClearIsProved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := judged(t, c.docs, c.target, c.event)
 			over := r.Verdict == nightcrier.VerdictHealthy || r.Verdict == nightcrier.VerdictRecovered
-			if over != c.proved || r.RootCause != nil {
+			if fault := r.Verdict == nightcrier.VerdictFault; over != c.proved || fault != (c.says == ruleKnows) {
 				t.Errorf("%s, cause %+v, %q", r.Verdict, r.RootCause, r.Hypotheses[0].Statement)
+			}
+			if c.says == ruleKnows {
+				return
 			}
 			if !strings.Contains(r.Hypotheses[0].Statement, c.says) {
 				t.Errorf("it says %q", r.Hypotheses[0].Statement)

@@ -245,7 +245,26 @@ func mergeReport(rep, facts *nightcrier.Report, o run.Order, res nightcrier.Agen
 		rep.Consequences = facts.Consequences
 	}
 	rep.NotChecked = slices.Concat(rep.NotChecked, facts.NotChecked, whyClusterUnseen(facts.Permissions), res.NotChecked)
+	doubtAllClear(rep, facts)
 	return rep
+}
+
+// doubtAllClear holds an agent's all-clear to what ours needs: it does not stand against a
+// fault that the rules have found, nor, where they could not prove that all is well, on
+// facts none of which was seen in the evidence.
+func doubtAllClear(rep, facts *nightcrier.Report) {
+	isClear := func(v nightcrier.Verdict) bool {
+		return v == nightcrier.VerdictHealthy || v == nightcrier.VerdictRecovered
+	}
+	if !isClear(rep.Verdict) || isClear(facts.Verdict) || facts.Verdict == nightcrier.VerdictUndetermined && rep.CheckedShare > 0 {
+		return
+	}
+	why := "nothing that it rests on was seen in the evidence"
+	if facts.RootCause != nil {
+		why = "the rules found before it ran: " + facts.RootCause.Summary
+	}
+	rep.NotChecked = append(rep.NotChecked, nightcrier.NotChecked{What: fmt.Sprintf("that it is %s, as the agent says", rep.Verdict), Why: why})
+	rep.Verdict = nightcrier.VerdictUndetermined
 }
 
 // whyClusterUnseen says that the agent could not look into the cluster, where preflight

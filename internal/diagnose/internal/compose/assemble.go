@@ -42,7 +42,9 @@ type assembler struct {
 	hit []nightcrier.Object
 	// doubts are why a report without findings is no all-clear.
 	doubts []doubt
-	r      nightcrier.Report
+	// counters are what speaks against each of the first findings.
+	counters [][]counter
+	r        nightcrier.Report
 }
 
 // AssembleReport makes the report of what was found and of what could not be read.
@@ -58,6 +60,7 @@ func AssembleReport(in Case, f *scene.Facts, found Composition, missed []nightcr
 		a.r.NotChecked = []nightcrier.NotChecked{}
 	}
 	a.r.Target = a.cleanObject(f.Mend())
+	a.weighFindings()
 	a.decideVerdict()
 	a.listHypotheses()
 	a.addContext()
@@ -100,6 +103,11 @@ func (a *assembler) listHypotheses() {
 		for _, o := range n.Observed {
 			if id := a.addFact(o, a.checkOfRules()); id != "" {
 				h.For = append(h.For, id)
+			}
+		}
+		for _, c := range a.counters[i] {
+			if id := a.addFact(c.seen, a.checkOfRules()); id != "" {
+				h.Against = append(h.Against, id)
 			}
 		}
 		a.r.Hypotheses = append(a.r.Hypotheses, h)
@@ -188,6 +196,7 @@ func (a *assembler) addActions() {
 		})
 		return
 	}
+	a.askFirst()
 	a.steps(a.findings[0])
 }
 

@@ -1,0 +1,240 @@
+package compose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
+)
+
+// counter is what was looked for that would refute a finding, and was there.
+type counter struct {
+	seen scene.Observation
+	// at most is how sure the finding may still be.
+	atMost nightcrier.Confidence
+	// ask is what separates it from another explanation.
+	ask, command string
+	// until is until when it is watched.
+	until time.Time
+}
+
+// counterFinding looks for what would refute a finding. A cause is certain only where
+// nothing of it is there.
+func (a *assembler) counterFinding(n scene.Finding) (all []counter) {
+	if a.f.Hearsay {
+		return nil
+	}
+	for _, look := range []func(scene.Finding) (counter, bool){a.imageRunsElsewhere, a.webhookAnswers, a.policyNotEnforced, a.isReadyAgain, a.cordonedBefore} {
+		if c, found := look(n); found {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// imageRunsElsewhere: an image that another Pod runs exists, and somebody may pull it.
+func (a *assembler) imageRunsElsewhere(n scene.Finding) (counter, bool) {
+	if n.Cause != "image-not-found" && n.Cause != "image-pull-unauthorized" {
+		return counter{}, false
+	}
+	pulls := map[string]*scene.Read[corev1.Pod]{}
+	s := a.f.Scene
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if s.WorkloadAbove("Pod", &p.Object) != n.Object {
+			continue
+		}
+		for _, c := range scene.PodContainers(p) {
+			if reason, _ := c.WaitingReason(); strings.Contains(reason, "Image") {
+				pulls[c.Spec.Image] = p
+			}
+		}
+	}
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		for _, c := range scene.PodContainers(p) {
+			waits := pulls[c.Spec.Image]
+			if running := c.Status.State.Running; waits == nil || running == nil || c.Spec.Image == "" || scene.HasLasted(running.StartedAt, a.f.Now, 24*time.Hour) {
+				continue // what was pulled long ago may be gone since
+			}
+			return counter{
+				seen:   scene.Observation{Text: fmt.Sprintf("%s runs the same image on node %s", c, p.Object.Spec.NodeName), Quote: "image=" + c.Spec.Image, Ref: p.Ref},
+				atMost: nightcrier.Medium,
+				ask: fmt.Sprintf("Find out what node %s lacks that node %s has: %s runs the same image, so that it exists and can be pulled there; look at the node's credential and its way to the registry",
+					waits.Object.Spec.NodeName, p.Object.Spec.NodeName, c),
+				command: scene.DoLook.Command(nightcrier.Object{Kind: "Node", Name: waits.Object.Spec.NodeName}),
+			}, waits.Object.Spec.NodeName != p.Object.Spec.NodeName
+		}
+	}
+	return counter{}, false
+}
+
+// webhookAnswers: a webhook whose Pods are ready is not simply down.
+func (a *assembler) webhookAnswers(n scene.Finding) (counter, bool) {
+	if n.Cause != "admission-webhook-unavailable" {
+		return counter{}, false
+	}
+	s := a.f.Scene
+	var services []*admissionv1.ServiceReference
+	for _, w := range s.ValidatingWebhooks {
+		for _, h := range w.Object.Webhooks {
+			if w.Object.Name == n.Object.Name {
+				services = append(services, h.ClientConfig.Service)
+			}
+		}
+	}
+	for _, w := range s.MutatingWebhooks {
+		for _, h := range w.Object.Webhooks {
+			if w.Object.Name == n.Object.Name {
+				services = append(services, h.ClientConfig.Service)
+			}
+		}
+	}
+	for _, ref := range services {
+		if ref == nil {
+			continue
+		}
+		svc := scene.FindObject(s.Services, ref.Namespace, ref.Name)
+		if svc == nil {
+			continue
+		}
+		for _, p := range s.PodsBehind(&svc.Object) {
+			if scene.IsPodWell(p, a.f.Now) {
+				o := scene.PodState(*p)
+				o.Text = "behind the webhook's Service " + ref.Name + " " + o.Text
+				return counter{seen: o, atMost: nightcrier.Medium,
+					ask:     fmt.Sprintf("See why the API server does not reach %s, whose Pod %s is ready: port, certificate (caBundle) and NetworkPolicies", scene.ServiceObject(&svc.Object), p.Object.Name),
+					command: scene.DoLook.Command(scene.ServiceObject(&svc.Object))}, true
+			}
+		}
+	}
+	return counter{}, false
+}
+
+// What makes the network of Pods: those that enforce no NetworkPolicy, and those that do.
+var (
+	lenientNetwork = scene.NewPattern(`flannel`)
+	strictNetwork  = scene.NewPattern(`calico|cilium|canal|weave|kube-router|antrea|ovn|romana|aws-node|azure-npm|kindnet|nsx|policy`)
+)
+
+// policyNotEnforced: where no plug-in in sight enforces them, policies deny nothing.
+func (a *assembler) policyNotEnforced(n scene.Finding) (counter, bool) {
+	if n.Cause != "network-policy-denies" {
+		return counter{}, false
+	}
+	var lenient *scene.Observation
+	for _, d := range a.f.Scene.DaemonSets {
+		switch name := d.Object.Name; {
+		case strictNetwork.MatchString(name):
+			return counter{}, false
+		case lenientNetwork.MatchString(name):
+			lenient = &scene.Observation{Text: "DaemonSet " + name + " makes the network of Pods, and enforces no NetworkPolicy", Quote: name, Ref: d.Ref}
+		}
+	}
+	if lenient == nil {
+		return counter{}, false
+	}
+	return counter{seen: *lenient, atMost: nightcrier.Low, ask: "See whether anything in the cluster enforces NetworkPolicies; if nothing does, the cause is another", command: "kubectl get daemonsets -A"}, true
+}
+
+// isReadyAgain: what has ended a few times and is ready again is watched. It is history as
+// likely as it is a fault.
+func (a *assembler) isReadyAgain(n scene.Finding) (counter, bool) {
+	if n.Entry.Category != "Pod" {
+		return counter{}, false
+	}
+	c := counter{atMost: nightcrier.Medium}
+	s := a.f.Scene
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if scene.IsFinished(&p.Object) || p.Object.DeletionTimestamp != nil || s.WorkloadAbove("Pod", &p.Object) != n.Object {
+			continue
+		}
+		if !scene.IsPodReady(&p.Object) {
+			return counter{}, false
+		}
+		for _, ct := range scene.PodContainers(p) {
+			end := ct.LastTermination()
+			if end == nil || ct.HasRecovered(a.f.Now) {
+				continue
+			}
+			if ct.Status.RestartCount >= scene.OftenRestarts {
+				return counter{}, false // it is ready between two ends
+			}
+			if until := end.FinishedAt.Add(scene.SettleTime); until.After(c.until) {
+				c.until = until
+				c.seen = scene.Observation{
+					Text:  fmt.Sprintf("%s is ready again since %s, %s after it ended; it is watched until %s", ct, timeOfDay(scene.PodReadyAt(&p.Object)), spanText(scene.PodReadyAt(&p.Object).Sub(end.FinishedAt.Time)), timeOfDay(until)),
+					Quote: fmt.Sprintf("restartCount=%d", ct.Status.RestartCount), Ref: p.Ref,
+				}
+			}
+		}
+	}
+	if r, known := s.ReplicasOf(n.Object); c.until.IsZero() || known && r.Ready < r.Want {
+		return counter{}, false
+	}
+	c.ask = "Look again at " + timeOfDay(c.until) + " whether " + n.Object.String() + " has stayed ready: it is ready again now"
+	c.command = scene.DoLook.Command(n.Object)
+	return c, true
+}
+
+// longBefore is how much older than a fault a cordon is that did not bring it about alone.
+const longBefore = 24 * time.Hour
+
+// cordonedBefore: a node that was closed long before the trouble began is not what changed.
+func (a *assembler) cordonedBefore(n scene.Finding) (counter, bool) {
+	if n.Cause != "node-cordoned" && n.Cause != "unschedulable-cordoned" {
+		return counter{}, false
+	}
+	broke := a.firstSign(n.Object)
+	for _, node := range a.f.Scene.Nodes {
+		for _, t := range node.Object.Spec.Taints {
+			if t.Key != corev1.TaintNodeUnschedulable || t.TimeAdded == nil || broke.Sub(t.TimeAdded.Time) < longBefore {
+				continue
+			}
+			return counter{
+				seen:   scene.Observation{Text: fmt.Sprintf("Node %s is cordoned since %s, long before the first sign of trouble", node.Object.Name, t.TimeAdded.UTC().Format(time.RFC3339)), Quote: t.Key, Ref: node.Ref},
+				atMost: nightcrier.Medium,
+				ask:    "Find out what has changed since: Node " + node.Object.Name + " was cordoned long before", command: scene.DoLook.Command(nightcrier.Object{Kind: "Node", Name: node.Object.Name}),
+			}, true
+		}
+	}
+	return counter{}, false
+}
+
+// weighFindings looks for what speaks against each finding that is told, and makes those
+// less sure against which something does.
+func (a *assembler) weighFindings() {
+	a.findings = slices.Clone(a.findings)
+	a.counters = make([][]counter, len(a.findings))
+	for i := range a.findings[:min(len(a.findings), maxHypotheses)] {
+		n := &a.findings[i]
+		a.counters[i] = a.counterFinding(*n)
+		for _, c := range a.counters[i] {
+			if c.atMost.Probability() < n.Confidence.Probability() {
+				n.Confidence = c.atMost
+			}
+			if i == 0 && !c.until.IsZero() {
+				a.r.LookAgainAt = c.until.UTC()
+				n.Summary = strings.TrimSuffix(n.Summary, ".") + ". " + strings.ToUpper(c.seen.Text[:1]) + c.seen.Text[1:] + "."
+			}
+		}
+	}
+}
+
+// askFirst is the first step where something speaks against the cause: what decides.
+func (a *assembler) askFirst() {
+	if len(a.counters) == 0 || len(a.counters[0]) == 0 {
+		return
+	}
+	c := a.counters[0][0]
+	a.r.Actions = append(a.r.Actions, nightcrier.Action{
+		Priority: 1, Action: a.cleanText(c.ask, scene.MaxText), Command: c.command, Outcome: "decides whether it is this cause", Risk: "none: read only",
+	})
+}

@@ -31,9 +31,9 @@ type Report struct {
 	Hypotheses []Hypothesis `json:"hypotheses"`
 	// LookAgainAt is from when on what is still in progress counts as a fault, or what has
 	// just recovered as well; zero where nothing is awaited.
-	LookAgainAt time.Time `json:"lookAgainAt,omitzero"`
-	Facts      []Fact       `json:"facts"`
-	Inferences []Inference  `json:"inferences"`
+	LookAgainAt time.Time   `json:"lookAgainAt,omitzero"`
+	Facts       []Fact      `json:"facts"`
+	Inferences  []Inference `json:"inferences"`
 
 	// Consequences are troubles that follow from the root cause.
 	Consequences []Consequence `json:"consequences,omitempty"`

@@ -29,9 +29,10 @@ func docsTables() string {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", k.path, k.doc)
 		}
 	}
-	b.WriteString("\n### Variables that are refused\n\n| Variable | Why anything but `false` is refused |\n|---|---|\n")
-	for _, name := range slices.Sorted(maps.Keys(refusedVariables)) {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", name, refusedVariables[name])
+	b.WriteString("\n### Variables of the older platform\n\n| Variables | What happens |\n|---|---|\n")
+	for f, what := range []string{"retired: one warning lists those that are set", "not used by this version: one warning lists those that are set",
+		"refused when set to anything but false", "left alone: other programs use these names"} {
+		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(platformNames(fate(f)), " "), what)
 	}
 	return b.String()
 }
@@ -82,4 +83,14 @@ func (s spelling) remark() string {
 		}
 	}
 	return strings.Join(remarks, ", ")
+}
+
+func platformNames(f fate) []string {
+	var names []string
+	for _, row := range platformTable() {
+		if row.fate == f {
+			names = append(names, code(row.name))
+		}
+	}
+	return names
 }

@@ -143,7 +143,7 @@ func (l *loader) finishLoad() (*Config, []Warning, error) {
 	l.chooseExecutor(cfg)
 	l.chooseProvider(cfg)
 	l.mergeKeys(cfg, (*key).ofProvider)
-	l.refuseVariables()
+	l.platformVariables(cfg)
 	l.checkAll(cfg)
 	slices.SortStableFunc(l.warnings, func(a, b Warning) int { return cmp.Compare(a.Origin.sortRank(), b.Origin.sortRank()) })
 	if err := problemsError(l.problems); err != nil {

@@ -193,12 +193,51 @@ func TestStrangersInTheEnvironment(t *testing.T) {
 		}
 	}
 	mustQuiet(quiet...)
-	_, warnings := mustLoad(t, "", "NIGHTCRIER_SOMETHING_ELSE=hunter2")
-	if len(warnings) != 1 {
-		t.Fatalf("want one for the stray: %v", warnings)
+	_, warnings := mustLoad(t, "", "NIGHTCRIER_SOMETHING_ELSE=1", "DB_PASSWORD=hunter2", "AGENTURA_API_KEY=hunter2", "MCP_K8S_URL=http://hunter2/")
+	if len(warnings) != 3 {
+		t.Fatalf("want one for the stray, one for the retired, one for the unbuilt: %v", warnings)
 	}
-	if got := warnings[0].String(); !strings.Contains(got, "NIGHTCRIER_SOMETHING_ELSE") || strings.Contains(got, "hunter2") {
-		t.Errorf("warning %q", got)
+	for i, want := range []string{"NIGHTCRIER_SOMETHING_ELSE", "AGENTURA_API_KEY, DB_PASSWORD", "MCP_K8S_URL"} {
+		if got := warnings[i].String(); !strings.Contains(got, want) || strings.Contains(got, "hunter2") {
+			t.Errorf("warning %q, want %q", got, want)
+		}
+	}
+}
+
+func TestAKeyOfAClusterIsNoStranger(t *testing.T) {
+	yaml := "clusters: [{name: a, mcp: {endpoint: http://h/, api_key_env: MCP_A_API_KEY}}]"
+	cfg, warnings := mustLoad(t, yaml, "MCP_A_API_KEY=k1")
+	if cfg.Clusters[0].MCP.APIKey.Reveal() != "k1" || len(warnings) > 0 {
+		t.Errorf("%+v, %v", cfg.Clusters[0], warnings)
+	}
+}
+
+// platformNamesInUse are the variables that the older platform documented.
+const platformNamesInUse = `ANTHROPIC_API_KEY OPENROUTER_API_KEY OPENAI_API_KEY OPENROUTER_REFERER SKILLS_DIR AGENTURA_SKILLS_DIR
+PIPELINES_DIR AGENCY_DIR AGENTURA_KNOWLEDGE_DIR ARTIFACTS_DIR SKILL_LIBRARY_DIR AI_VELOCITY_DIR WORK_DIR CONFIG_PATH
+SANDBOX_BACKEND SANDBOX_IPC_MODE SANDBOX_NAMESPACE SANDBOX_IMAGE SANDBOX_RUNTIME_CLASS SANDBOX_IMAGE_PULL_POLICY POD_READY_TIMEOUT
+PTC_WORKER_IMAGE PTC_WORKER_CPU PTC_WORKER_MEMORY PTC_WORKER_TIMEOUT PTC_HOST_NETWORK CLAUDE_CODE_WORKER_IMAGE CLAUDE_CODE_WORKER_CPU
+CLAUDE_CODE_WORKER_MEMORY CLAUDE_CODE_WORKER_TIMEOUT MAX_CONTINUATIONS MAX_AGENT_OUTPUT_CHARS DOCKER_HOST EXECUTION_REQUEST
+MCP_KUBERNETES_URL MCP_KUBERNETES_API_KEY MCP_GATEWAY_API_KEY OBOT_URL MCP_CALL_TIMEOUT MCP_FETCH_TIMEOUT DATABRICKS_WORKSPACE_URL
+DATABRICKS_TOKEN DATABRICKS_WAREHOUSE_ID DATABRICKS_CATALOG DATABRICKS_SCHEMA DATABRICKS_STATEMENT_TIMEOUT NOTION_API_KEY CLICKUP_API_KEY
+APPETIZE_API_KEY DATABASE_URL AGENTURA_WORKSPACE_ID AUTH_REQUIRED ADMIN_USER_IDS JWKS_URL JWT_ISSUER OAUTH_STATE_SECRET GMAIL_CLIENT_ID
+GMAIL_CLIENT_SECRET GATEWAY_PUBLIC_URL EXECUTOR_URL EXECUTION_MODE SKILL_RUNNER_IMAGE DB_HOST DB_USER DB_PASSWORD DB_NAME WEBHOOK_SECRET
+GITHUB_WEBHOOK_SECRET SLACK_OPS_SIGNING_SECRET SLACK_OPS_BOT_TOKEN SLACK_OPS_APP_TOKEN AUTH_ENABLED GITHUB_TOKEN SLACK_BOT_TOKEN
+UVICORN_WORKERS HOST PORT SKILL_WATCH_DEBOUNCE_MS AGENTURA_GATEWAY_URL AGENTURA_API_KEY AGENTURA_EXECUTOR_URL API_TARGET
+NEXT_PUBLIC_API_URL LANDING_ONLY`
+
+func TestEveryPlatformVariableIsDecided(t *testing.T) {
+	spelled := map[string]bool{}
+	all := allKeys()
+	for i := range all {
+		for _, s := range all[i].also {
+			spelled[s.name] = true
+		}
+	}
+	for _, name := range strings.Fields(platformNamesInUse) {
+		if _, ok := fateOf(platformTable(), name); ok == spelled[name] {
+			t.Errorf("%s: in the table %v, a spelling of a key %v: want exactly one", name, ok, spelled[name])
+		}
 	}
 }
 

@@ -163,15 +163,19 @@ func (i *inspection) skillFile(p string) error {
 
 // main looks at what makes the directory a skill.
 func (i *inspection) main(name string) {
-	data, err := fs.ReadFile(i.dir, "SKILL.md")
+	data, err := readRegular(i.dir, "SKILL.md")
 	if errors.Is(err, fs.ErrNotExist) {
 		i.addFatal("SKILL.md", "is missing")
+		return
+	}
+	if err != nil {
+		i.addFatal("SKILL.md", err.Error())
 		return
 	}
 	if _, err := readVersion(name, i.dir); err != nil {
 		i.addFatal("agentura.config.yaml", err.Error())
 	}
-	if _, head, _, herr := makeHarmless(data); err == nil && herr == nil {
+	if _, head, _, err := makeHarmless(data); err == nil {
 		if head["description"] == "" {
 			i.addFinding("SKILL.md", "has no description in its front matter: agents choose by it what to read")
 		}

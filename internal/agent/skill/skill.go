@@ -77,7 +77,7 @@ func Embedded(name string) (*Skill, error) {
 // Invalid error when SKILL.md is missing, its configuration broken, or a file
 // cannot be part of a skill; without a configuration its version is unknown.
 func Load(name string, dir fs.FS) (*Skill, error) {
-	if _, err := fs.Stat(dir, "SKILL.md"); err != nil {
+	if err := checkRegular(dir, "SKILL.md"); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "skill %q has no SKILL.md: %w", name, err)
 	}
 	version, err := readVersion(name, dir)
@@ -101,7 +101,7 @@ type config struct {
 }
 
 func readVersion(name string, files fs.FS) (string, error) {
-	data, err := fs.ReadFile(files, "agentura.config.yaml")
+	data, err := readRegular(files, "agentura.config.yaml")
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -121,6 +121,37 @@ func readVersion(name string, files fs.FS) (string, error) {
 		}
 	}
 	return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: agentura.config.yaml does not list it under skills", name)
+}
+
+// readRegular reads a file that is one.
+func readRegular(files fs.FS, name string) ([]byte, error) {
+	if err := checkRegular(files, name); err != nil {
+		return nil, err
+	}
+	return fs.ReadFile(files, name)
+}
+
+// checkRegular says why a file is not read, without opening it: a link may lead anywhere, and a pipe
+// has no end.
+func checkRegular(files fs.FS, name string) error {
+	entries, err := fs.ReadDir(files, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(name) })
+	if i < 0 {
+		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	info, err := entries[i].Info()
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file", name)
+	case info.Size() > maxBytes:
+		return fmt.Errorf("%s is larger than %d MiB", name, maxBytes>>20)
+	}
+	return nil
 }
 
 // readFiles takes the files in the order of their names.

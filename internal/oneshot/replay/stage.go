@@ -84,8 +84,13 @@ func (r *replayer) readRecorded(c *triage.Triage) {
 	}
 }
 
-// recordedOrder is what the recorded run was told to do, as far as that is done.
-func (r *replayer) recordedOrder(run.Order) run.Order { return r.begun.Order }
+// recordedOrder is what the recorded run was told to do, as far as that is done: its steps are
+// those of the configured pipeline, and its time is not over.
+func (r *replayer) recordedOrder(now run.Order) run.Order {
+	then := r.begun.Order
+	then.Pipeline, then.Unready, then.Input, then.Delivered, then.Deadline = now.Pipeline, now.Unready, nil, nil, now.Deadline
+	return then
+}
 
 // recordedClusters are the one cluster of the record. Live is the recorded API server, which
 // answers what the record has no tape for.
@@ -175,7 +180,10 @@ func (r *replayer) useRecordedSkills(cfg *config.Config) error {
 	}
 	cfg.Skills = config.Skills{Sources: []skill.Source{{Path: at}}, DisableTriagePreload: cfg.Skills.DisableTriagePreload}
 	for _, c := range copies {
-		if c.IsDir() && c.Name() != skill.Troubleshooter {
+		if !c.IsDir() {
+			return nightcrier.Errorf(nightcrier.Invalid, "the skills that the agent had: %s is no directory", filepath.Join(at, c.Name()))
+		}
+		if c.Name() != skill.Troubleshooter {
 			cfg.Skills.Include = append(cfg.Skills.Include, c.Name())
 		}
 	}

@@ -59,7 +59,7 @@ func (l *Library) Freeze(name string, r Resolver) (Frozen, error) {
 		return Frozen{}, err
 	}
 	pins, lacks := e.pinSkills(r)
-	if lacks != "" {
+	if lacks != "" { // whatever it is, it is not there to be used
 		return Frozen{}, nightcrier.Errorf(nightcrier.NotFound, "pipeline %s cannot run: %s", name, lacks)
 	}
 	return Frozen{Version: FrozenVersion, Definition: e.Definition, Digest: e.Digest, Skills: pins}, nil

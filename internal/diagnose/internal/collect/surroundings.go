@@ -179,6 +179,9 @@ func (c *Collector) nodesMatter() bool {
 	})
 }
 
+// lostLease are the words of a process that the API server did not answer in time.
+var lostLease = []string{"leader election lost", "leaderelection lost", "failed to renew lease", "etcdserver: ", "error retrieving resource lock"}
+
 // noName are the words of a process that cannot resolve a name.
 var noName = []string{"no such host", "server misbehaving", "emporary failure in name resolution", "EAI_AGAIN", "ENOTFOUND", "lookup ", "Name or service not known", "could not be resolved", "UnknownHostException"}
 
@@ -202,6 +205,9 @@ func (c *Collector) readBehind(ctx context.Context) error {
 		return err
 	}
 	c.Scene.SortEvents()
+	if err := c.readSystemLogs(ctx); err != nil {
+		return err
+	}
 	return c.readLogsIn(ctx, served)
 }
 
@@ -301,9 +307,7 @@ func (c *Collector) quietFetch(res nightcrier.Resource) look {
 func (c *Collector) systemMatters() bool {
 	s := c.Scene
 	switch {
-	case slices.ContainsFunc(s.Logs, func(l scene.LogExcerpt) bool {
-		return slices.ContainsFunc(noName, func(words string) bool { return strings.Contains(l.Text, words) })
-	}):
+	case c.logsSay(noName), c.logsSay(lostLease):
 		return true
 	case slices.ContainsFunc(s.Events, func(e scene.Read[corev1.Event]) bool {
 		return e.Object.Reason == "FailedCreatePodSandBox" && s.IsFresh(e)
@@ -311,6 +315,29 @@ func (c *Collector) systemMatters() bool {
 		return true
 	}
 	return len(s.UnscheduledWorkloads())+len(s.UnobservedWorkloads()) > 0
+}
+
+// logsSay reports whether a log has any of these words.
+func (c *Collector) logsSay(words []string) bool {
+	return slices.ContainsFunc(c.Scene.Logs, func(l scene.LogExcerpt) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(l.Text, w) })
+	})
+}
+
+// readSystemLogs reads the logs of the parts that all namespaces share and that run: of DNS
+// where names are not resolved, of etcd where leases are lost.
+func (c *Collector) readSystemLogs(ctx context.Context) error {
+	names, leases := c.logsSay(noName), c.logsSay(lostLease)
+	var pods []scene.Read[corev1.Pod]
+	for _, p := range c.Scene.Pods {
+		l := p.Object.Labels
+		dns := l["k8s-app"] == "kube-dns" || l["k8s-app"] == "coredns" || l["app.kubernetes.io/name"] == "coredns"
+		etcd := l["component"] == "etcd" || strings.HasPrefix(p.Object.Name, "etcd-")
+		if p.Object.Namespace == scene.SystemNamespace && (names && dns || leases && etcd) {
+			pods = append(pods, p)
+		}
+	}
+	return c.readTogether(ctx, c.logLooks(c.runningLogs(pods, maxOtherLogs))...)
 }
 
 // maxBehind is how many namespaces of webhooks are looked into.

@@ -13,11 +13,12 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var controlPlaneRules = scene.Area{Name: "controlplane", SceneRules: []scene.SceneRule{controlPlaneUnhealthy, leaderLost, clusterNetworkUnhealthy, apiServiceUnavailable}, Causes: controlPlaneCauses}
+var controlPlaneRules = scene.Area{Name: "controlplane", SceneRules: []scene.SceneRule{controlPlaneUnhealthy, controlPlaneSlow, leaderLost, clusterNetworkUnhealthy, apiServiceUnavailable}, Causes: controlPlaneCauses}
 
 var controlPlaneCauses = []scene.Cause{
 	{ID: "api-service-unavailable", Category: "Cluster", Meaning: "a part of the API is served by a Service that does not answer", Rank: scene.RankGround - 3},
 	{ID: "cluster-network-unhealthy", Category: "Network", Meaning: "the component that gives nodes their Pod network or Service addresses is not well", Rank: scene.RankGround - 2},
+	{ID: "control-plane-slow", Category: "Cluster", Meaning: "the store of the control plane is slow, so that who holds a lease loses it", Rank: scene.RankGround},
 	{ID: "control-plane-unhealthy", Category: "Cluster", Meaning: "a component of the control plane is not well", Rank: scene.RankGround + 1},
 }
 
@@ -90,6 +91,62 @@ func servedBy(s *scene.Scene, part string) []nightcrier.Object {
 		return s.UnobservedWorkloads()
 	}
 	return nil
+}
+
+var (
+	// slowStore matches what etcd says of a disk or a peer that is too slow for it.
+	slowStore = scene.NewPattern(`slow fdatasync|apply request took too long|took too long.{0,40}to execute|failed to send out heartbeat on time|server is likely overloaded|slow (?:disk|network)|etcdserver: request timed out|leader changed`)
+	// lostLease matches what a program says that ends because the API server did not answer
+	// in time.
+	lostLease = scene.NewPattern(`(?i)leader ?election lost|failed to renew lease|lost (?:the )?(?:lease|leadership|leader)|error retrieving resource lock|etcdserver: (?:request timed out|leader changed)`)
+)
+
+// controlPlaneSlow finds an etcd that says of itself that it is slow, while programs lose
+// their leases. It says so now and then where nothing is wrong.
+func controlPlaneSlow(s *scene.Scene) []scene.Finding {
+	losers := workloadsSaying(s, lostLease)
+	if len(losers) == 0 {
+		return nil
+	}
+	var out []scene.Finding
+	for _, l := range s.Logs {
+		p := scene.FindObject(s.Pods, l.Namespace, l.Pod)
+		said := slowStore.FindAllString(l.Text, recentLines)
+		if p == nil || p.Object.Labels["component"] != "etcd" && !strings.HasPrefix(p.Object.Name, "etcd-") || len(said) < 3 || l.Previous {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(l.Text), "\n")
+		i := len(lines) - 1
+		for ; i > 0 && !strings.Contains(lines[i], "fdatasync"); i-- { // says most: it is the disk
+		}
+		if !slowStore.MatchString(lines[i]) {
+			i = len(lines) - 1
+		}
+		o := s.WorkloadAbove("Pod", &p.Object)
+		line := text.CutMiddle(lines[i], scene.MaxQuote)
+		out = append(out, scene.Finding{
+			Cause: "control-plane-slow", Object: o, Confidence: nightcrier.Medium, Affected: losers,
+			Summary:  fmt.Sprintf("etcd (%s) is slow, so the API server answers late and %s lose their leases and restart; its log says: %s", o, scene.NameSome(losers), line),
+			Observed: []scene.Observation{{Text: "the log of Pod " + p.Object.Name + " says that it is slow", Quote: line, Ref: l.Ref()}},
+			WrongIf:  "etcd says this at all times, and what lost its lease was itself too slow",
+			Test:     scene.LogsTest(scene.Container{Pod: p, Status: corev1.ContainerStatus{Name: l.Container}}).DecidesBetween("it goes on to say that requests or its disk are slow", "it says so no more"),
+			Actions: []scene.Step{
+				{Action: "Look at the disk of node " + p.Object.Spec.NodeName + ": its latency, and who else writes to it", Outcome: "names what makes etcd slow", Risk: "none: read only"},
+				{Action: "Give etcd a disk of its own that is fast enough, or move away what writes beside it", Outcome: "leases are renewed in time", Risk: "a member that is moved must be added again"},
+			},
+		})
+	}
+	return out
+}
+
+// workloadsSaying are the workloads whose logs have these words.
+func workloadsSaying(s *scene.Scene, words *scene.Pattern) (out []nightcrier.Object) {
+	for _, l := range s.Logs {
+		if p := scene.FindObject(s.Pods, l.Namespace, l.Pod); p != nil && words.MatchString(l.Text) {
+			out = scene.UniteObjects(out, []nightcrier.Object{s.WorkloadAbove("Pod", &p.Object)})
+		}
+	}
+	return out
 }
 
 // leaseLost is how long the lease of a leader may be over; leases last 15

@@ -15,7 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var dnsRules = scene.Area{Name: "dns", SceneRules: []scene.SceneRule{dnsDown, dnsServiceEmpty, dnsAnswersWrong, dnsPolicyWrong, externalNameWrong}, Causes: dnsCauses}
+var dnsRules = scene.Area{Name: "dns", SceneRules: []scene.SceneRule{dnsDown, dnsUpstreamAway, dnsServiceEmpty, dnsAnswersWrong, dnsPolicyWrong, externalNameWrong}, Causes: dnsCauses}
 
 var dnsCauses = []scene.Cause{
 	{ID: "cluster-dns-unhealthy", Category: "Network", Meaning: "the cluster's own DNS does not answer, or answers wrongly", Rank: scene.RankGround},
@@ -81,6 +81,44 @@ func dnsScaledAway(s *scene.Scene) []scene.Finding {
 			n.Summary = fmt.Sprintf("The cluster's DNS does not answer: %s is scaled to zero.", o)
 			return []scene.Finding{n}
 		}
+	}
+	return nil
+}
+
+// upstreamAway matches what CoreDNS says of a server that it forwards to and that does not
+// answer.
+var upstreamAway = scene.NewPattern(`plugin/errors: \d+ (\S{1,253}) \w+: (?:read|dial|write) (?:udp|tcp)\d? (?:\S+->)?(\S{1,45}:\d{1,5}): .{0,60}(?:i/o timeout|refused|no route|unreachable)`)
+
+// dnsUpstreamAway finds a cluster's DNS that runs, and forwards what lies outside of the
+// cluster to a server that does not answer.
+func dnsUpstreamAway(s *scene.Scene) []scene.Finding {
+	pods := dnsPods(s)
+	for _, l := range s.Logs {
+		if !slices.ContainsFunc(pods, func(p *scene.Read[corev1.Pod]) bool {
+			return p.Object.Name == l.Pod && p.Object.Namespace == l.Namespace
+		}) {
+			continue
+		}
+		said := upstreamAway.FindAllStringSubmatch(l.Text, recentLines)
+		if len(said) < 3 {
+			continue
+		}
+		last := said[len(said)-1]
+		o := s.WorkloadsAbove(pods)[0]
+		n := dnsFinding(s, o, scene.Observation{Text: "the log of Pod " + l.Pod + " of the cluster's DNS says so", Quote: text.CutMiddle(last[0], scene.MaxQuote), Ref: l.Ref()})
+		n.Summary = fmt.Sprintf("The cluster's DNS (%s) forwards names outside of the cluster, such as %s, to %s, which does not answer.", o, strings.TrimSuffix(last[1], "."), last[2])
+		n.WrongIf = "that server was away for a moment and answers now"
+		host, _, _ := strings.Cut(last[2], ":")
+		for _, cm := range s.ConfigMaps {
+			if cm.Object.Namespace != o.Namespace || !strings.Contains(cm.Object.Data["Corefile"], host) {
+				continue
+			}
+			n.Object = nightcrier.Object{Kind: "ConfigMap", Namespace: cm.Object.Namespace, Name: cm.Object.Name}
+			n.Affected = append(n.Affected, o)
+			n.Observed = append(n.Observed, scene.Observation{Text: n.Object.String() + " forwards to " + host, Quote: host, Ref: cm.Ref})
+			n.Actions = []scene.Step{{Action: "Correct the servers that forward names in the Corefile of " + n.Object.String() + ", or bring " + last[2] + " back", Do: scene.DoEdit, Outcome: "names outside of the cluster resolve again", Risk: "a wrong configuration takes DNS from the whole cluster"}}
+		}
+		return []scene.Finding{n}
 	}
 	return nil
 }

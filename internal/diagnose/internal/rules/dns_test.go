@@ -108,3 +108,22 @@ func TestExternalName(t *testing.T) {
 	partial = scenetest.Unlisted(partial)
 	checkScene(t, partial)
 }
+
+// A DNS server whose upstream does not answer says so each time; one that stumbled did once.
+func TestDNSUpstreamAway(t *testing.T) {
+	const line = "[ERROR] plugin/errors: 2 api.example.com. A: read udp 10.244.1.4:40288->10.20.0.253:53: i/o timeout\n"
+	for often, want := range map[int]string{5: "ConfigMap", 1: ""} {
+		s := scenetest.New(t, scenetest.JoinDocs(
+			`{apiVersion: v1, kind: Pod, metadata: {namespace: kube-system, name: coredns-1, labels: {k8s-app: kube-dns}}, status: {phase: Running}}`,
+			`{apiVersion: v1, kind: ConfigMap, metadata: {namespace: kube-system, name: coredns}, data: {Corefile: ".:53 { forward . 10.20.0.253 }"}}`))
+		s.Logs = []scene.LogExcerpt{{Namespace: "kube-system", Pod: "coredns-1", Container: "coredns", Evidence: "E1", Text: strings.Repeat(line, often)}}
+		got := ""
+		for _, n := range rankFindings(dnsUpstreamAway(s)) {
+			scenetest.CheckFinding(t, n)
+			got = n.Object.Kind
+		}
+		if got != want {
+			t.Errorf("%d times: %q, want %q", often, got, want)
+		}
+	}
+}

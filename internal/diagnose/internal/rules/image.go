@@ -1,12 +1,14 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var imageRules = scene.Area{Name: "image", Rules: []scene.Rule{imageNotPulled}, Causes: imageCauses}
@@ -64,6 +66,9 @@ func imageNotPulled(f *scene.Facts) []scene.Finding {
 			n.Summary += " (" + image + ")"
 		}
 		n.Summary += "."
+		if why := whyNotPulled(said); why != "" {
+			n.Summary = strings.TrimSuffix(n.Summary, ".") + "; what was said: " + why
+		}
 		if n.Cause == "image-pull-failed" {
 			n.Confidence = nightcrier.Medium
 		}
@@ -77,6 +82,15 @@ func imageNotPulled(f *scene.Facts) []scene.Finding {
 	return out
 }
 
+// whyNotPulled is the end of the longest that was said, which holds the reason.
+func whyNotPulled(said []scene.Observation) string {
+	longest := slices.MaxFunc(said, func(a, b scene.Observation) int { return cmp.Compare(len(a.Quote), len(b.Quote)) }).Quote
+	if len(longest) < len("Back-off pulling image") || strings.HasPrefix(longest, "Back-off pulling image") && !strings.Contains(longest, ": ErrImagePull: ") {
+		return ""
+	}
+	return text.CutMiddle(longest, scene.MaxQuote)
+}
+
 func image(c scene.Container) string {
 	if c.Spec.Image != "" {
 		return c.Spec.Image
@@ -88,11 +102,11 @@ func image(c scene.Container) string {
 // then the newest failure and the newest complaint about a pull secret.
 func saidOfImage(f *scene.Facts, c scene.Container, message string) []scene.Observation {
 	reason, _ := c.WaitingReason()
-	text := fmt.Sprintf("%s waits: %s", c, reason)
+	about := fmt.Sprintf("%s waits: %s", c, reason)
 	if image := image(c); image != "" {
-		text += ", image " + image
+		about += ", image " + image
 	}
-	said := []scene.Observation{{Text: text, Quote: message, Ref: c.Pod.Ref}}
+	said := []scene.Observation{{Text: about, Quote: message, Ref: c.Pod.Ref}}
 	seen := map[string]bool{}
 	for e := range f.EventsOf("Pod", c.Pod.Object.Name) {
 		about := e.Object.Reason == "FailedToRetrieveImagePullSecret" ||

@@ -322,3 +322,64 @@ func byEviction(p *corev1.Pod) bool {
 	c := scene.FindDisruption(p)
 	return c != nil && c.Reason == "EvictionByEvictionAPI"
 }
+
+// ofNode are the causes whose reason may well be the node that it happens on.
+var ofNode = []string{
+	"container-not-started", "disk-full", "files-exhausted", "image-pull-failed", "image-pull-unauthorized", "image-registry-unreachable", "pod-sandbox-failed",
+}
+
+// blameNode moves a finding to the node where the same Pods run well elsewhere: what is
+// theirs alone would fail everywhere.
+func blameNode(f *scene.Facts, n scene.Finding) scene.Finding {
+	if !slices.Contains(ofNode, n.Cause) || n.Object != f.Mend() || f.Hearsay {
+		return n
+	}
+	node, well := onlyNode(f)
+	if well == nil {
+		return n
+	}
+	n.Affected = scene.UniteObjects(n.Affected, []nightcrier.Object{n.Object})
+	n.Object, n.Lack = nightcrier.Object{Kind: "Node", Name: node}, nil
+	n.Summary = fmt.Sprintf("Only on node %s: %s", node, n.Summary)
+	n.Observed = append(n.Observed, scene.PodState(*well))
+	n.WrongIf = "the Pods on the other nodes started before it began"
+	n.Actions = append([]scene.Step{{
+		Action:  fmt.Sprintf("Compare node %s with %s, where the same Pod runs: what it pulls with, its limits, its runtime, its disk", node, well.Object.Spec.NodeName),
+		Outcome: "names what the node lacks", Risk: "none: read only",
+	}}, n.Actions...)
+	return n
+}
+
+// onlyNode is the node on which all Pods of a workload fail, and one of the same template
+// that is well on another; well is nil where it is not so.
+func onlyNode(f *scene.Facts) (node string, well *scene.Read[corev1.Pod]) {
+	var failing *corev1.Pod
+	var ready []*scene.Read[corev1.Pod]
+	for p := range f.AllPods() {
+		switch {
+		case f.IsPast(p) || p.Object.Spec.NodeName == "":
+		case scene.IsPodWell(p, f.Now):
+			ready = append(ready, p)
+		case failing != nil && failing.Spec.NodeName != p.Object.Spec.NodeName:
+			return "", nil
+		default:
+			failing = &p.Object
+		}
+	}
+	if failing == nil {
+		return "", nil
+	}
+	for _, p := range ready {
+		if p.Object.Spec.NodeName == failing.Spec.NodeName {
+			return "", nil
+		}
+		if sameImages(&p.Object, failing) {
+			well = p
+		}
+	}
+	return failing.Spec.NodeName, well
+}
+
+func sameImages(a, b *corev1.Pod) bool {
+	return slices.EqualFunc(a.Spec.Containers, b.Spec.Containers, func(x, y corev1.Container) bool { return x.Image == y.Image })
+}

@@ -344,6 +344,9 @@ func judgeProbe(f *scene.Facts, p probe) opinion {
 		}
 	}
 	refused := strings.Contains(p.message, "connection refused")
+	if v, ok := onLoopback(f, p); ok && refused {
+		return v
+	}
 	if port := p.port(); port != 0 && (refused || p.message == "") {
 		if v, ok := otherPort(f, p, port); ok {
 			return v
@@ -358,6 +361,30 @@ func judgeProbe(f *scene.Facts, p probe) opinion {
 		}
 	}
 	return v
+}
+
+// loopback matches what a server says that listens where only its own Pod reaches it, and
+// anyAddress what it says where others do too.
+var (
+	loopback   = scene.NewPattern(`(?i)\b(?:listen\w*|running|serving|started|bound|bind\w*|ready|available)\b[^\n]{0,80}?((?:127\.0\.0\.1|localhost|\[::1\]):\d{2,5})\b`)
+	anyAddress = scene.NewPattern(`(?i)(?:0\.0\.0\.0|\[::\]|\*):\d{2,5}\b|network: +http`)
+)
+
+// onLoopback tells that the process listens on an address that nothing outside of its Pod
+// reaches: neither a kubelet's probe nor a Service.
+func onLoopback(f *scene.Facts, p probe) (opinion, bool) {
+	l, ok := f.FindLog(p.c)
+	if !ok || p.port() == 0 || anyAddress.MatchString(l.Text) || p.spec.HTTPGet != nil && p.spec.HTTPGet.Host != "" {
+		return opinion{}, false
+	}
+	m := loopback.FindStringSubmatch(l.Text)
+	if m == nil {
+		return opinion{}, false
+	}
+	return opinion{
+		text:   ": the process listens on " + m[1] + ", which only its own Pod reaches; it must listen on 0.0.0.0",
+		proven: true, seen: []scene.Observation{ObserveLog(p.c, l, text.CutMiddle(m[0], scene.MaxQuote))},
+	}, true
 }
 
 // stillStarting reports whether the container was killed while its log showed

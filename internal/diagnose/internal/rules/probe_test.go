@@ -162,3 +162,21 @@ func TestProbeOrDependency(t *testing.T) {
 		{"not well", scenetest.WithLog(withEvent(scenetest.FactsOf(scenetest.Pod(running(time.Hour))), "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503", time.Minute), noise), []string{"dependency-name-unresolved", "readiness-probe-failing"}},
 	})
 }
+
+// A process that listens on the loopback address answers nobody outside of its Pod.
+func TestOnLoopback(t *testing.T) {
+	for log, want := range map[string]bool{
+		" * Running on http://127.0.0.1:5000":                             true,
+		"server listening on localhost:5000":                              true,
+		" * Running on http://0.0.0.0:5000\n * Running on 127.0.0.1:5000": false,
+		"metrics at 127.0.0.1:9090; listening on [::]:5000":               false,
+		"connecting to 127.0.0.1:5432":                                    false,
+	} {
+		f := scenetest.WithLog(scenetest.FactsOf(scenetest.Pod()), log)
+		c := scene.PodContainers(&f.Pods[0])[0]
+		p := probe{kind: "Readiness", c: c, spec: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(5000)}}}}
+		if _, got := onLoopback(f, p); got != want {
+			t.Errorf("%q: %v", log, got)
+		}
+	}
+}

@@ -95,6 +95,9 @@ func ApplyRules(f *scene.Facts) []scene.Finding {
 			}
 		}
 	}
+	for i := range all {
+		all[i] = blameNode(f, all[i])
+	}
 	return rankFindings(all)
 }
 

@@ -284,7 +284,7 @@ func (r *replayer) notServed(servers []toolserver.Server) {
 func (r *replayer) checkRecord() error {
 	b := &r.begun
 	wrong := func(what string, err error) error {
-		return nightcrier.Errorf(nightcrier.Invalid, "%s is damaged, or is no record of a run: %s: %w", filepath.Join(r.rec.Dir(), run.BegunFile), what, err)
+		return nightcrier.Errorf(nightcrier.Invalid, "%s is damaged, or is no record of a run: %s: %w", filepath.Join(r.rec.Dir(), triage.BegunFile), what, err)
 	}
 	if err := nightcrier.CheckID(b.Incident.ID); err != nil {
 		return wrong("incident", err)

@@ -151,7 +151,7 @@ func TestReplayOfChangedRecords(t *testing.T) {
 			t.Errorf("what it began with %s: %v", name, err)
 		}
 	}
-	begun, tape := filepath.Join(ws, run.BegunFile), replay.File(replay.Prepare)
+	begun, tape := filepath.Join(ws, triage.BegunFile), replay.File(replay.Prepare)
 	for name, text := range map[string]string{"of nothing": "{}", "of no run": `{"incident":{"id":"` + was.Incident.ID + `"},"run":{"id":"../.."}}`} {
 		if err := os.WriteFile(begun, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -253,7 +253,7 @@ func TestAScriptOfTheRecordIsNotRun(t *testing.T) {
 func TestTheExecutorOfARecord(t *testing.T) {
 	id := nightcrier.NewID()
 	for who, ok := range map[string]bool{config.Builtin: true, "codex": true, "": false, "x": false, "codex\x1b]0;owned\a": false} {
-		r := &replayer{rec: &replay.Record{}, begun: run.Begun{Incident: nightcrier.Incident{ID: id}, Run: nightcrier.Run{ID: id}, Order: run.Order{RunID: id, IncidentID: id, Agent: agent.Spec{Executor: who}}}}
+		r := &replayer{rec: &replay.Record{}, begun: triage.Begun{Incident: nightcrier.Incident{ID: id}, Run: nightcrier.Run{ID: id}, Order: run.Order{RunID: id, IncidentID: id, Agent: agent.Spec{Executor: who}}}}
 		if err := r.checkRecord(); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%q: %v", who, err)
 		}

@@ -124,7 +124,7 @@ func aServersLife(c *cli) {
 	// Nobody serves: the same answers, read from the store.
 	c.checkRead(with, id)
 	c.ok(with("clusters", "list")...).has(`demo-east +mcp +stopped`, `env=prod,team=shop`)
-	c.run(with("incidents", "cancel", id)...).exits(7).tells("only a server can change an incident")
+	c.run(with("incidents", "cancel", id)...).exits(7).tells("only a server can change anything")
 }
 
 // checkRead reads a resolved incident in every way there is.

@@ -3,6 +3,7 @@ package nightcrier
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -77,12 +78,7 @@ var incidentMoves = map[IncidentStatus][]IncidentStatus{
 
 // CanBecome reports whether the transition is legal.
 func (s IncidentStatus) CanBecome(next IncidentStatus) bool {
-	for _, n := range incidentMoves[s] {
-		if n == next {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(incidentMoves[s], next)
 }
 
 // Condition answers the other question: is the fault still there?

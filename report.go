@@ -29,8 +29,11 @@ type Report struct {
 	// RootCause is nil unless the verdict is fault.
 	RootCause  *RootCause   `json:"rootCause"`
 	Hypotheses []Hypothesis `json:"hypotheses"`
-	Facts      []Fact       `json:"facts"`
-	Inferences []Inference  `json:"inferences"`
+	// LookAgainAt is from when on what is still in progress counts as a fault, or what has
+	// just recovered as well; zero where nothing is awaited.
+	LookAgainAt time.Time   `json:"lookAgainAt,omitzero"`
+	Facts       []Fact      `json:"facts"`
+	Inferences  []Inference `json:"inferences"`
 
 	// Consequences are troubles that follow from the root cause.
 	Consequences []Consequence `json:"consequences,omitempty"`

@@ -162,12 +162,7 @@ func (s State) EarlierThan(t State) bool {
 
 // CanBecome reports whether the transition is legal.
 func (s State) CanBecome(next State) bool {
-	for _, n := range stateMoves[s] {
-		if n == next {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(stateMoves[s], next)
 }
 
 // FailureClass says what kind of failure ended a step, so that retries and

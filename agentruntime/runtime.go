@@ -3,6 +3,7 @@ package agentruntime
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
 	"sync"
@@ -103,9 +104,7 @@ func New(o Options) (*Runtime, error) {
 // caller decides what is investigated, so nothing is filtered or held back.
 func (o Options) newConfig() (*config.Config, error) {
 	flags := map[string]string{"workspace_root": o.WorkspaceRoot}
-	for k, v := range o.Settings {
-		flags[k] = v
-	}
+	maps.Copy(flags, o.Settings)
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	if o.ModelAPIKey != "" {
 		env = append(env, "NIGHTCRIER_AGENT_API_KEY="+o.ModelAPIKey)

@@ -18,6 +18,7 @@ import (
 // it, the agent gets no access, and permissions, report, log and the list of
 // clusters say so and what to do. Allowed by name, the agent looks.
 func TestAWritingCredentialIsNotHandedOut(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
 	for name, allow := range map[string]bool{"refused": false, "allowed by name": true} {
 		t.Run(name, func(t *testing.T) {

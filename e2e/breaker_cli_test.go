@@ -83,6 +83,7 @@ func (b *breakerSite) broken() store.BreakerState {
 // What makes an executor unusable is told apart from what ends one investigation,
 // on each real CLI; and a probe finds out that it works again.
 func TestBreakerOnTheRealCLIs(t *testing.T) {
+	t.Parallel()
 	failure := func(status int, headers map[string]string) func(*breakerSite) {
 		return func(b *breakerSite) {
 			b.model.MustAdd(b, "it", fakemodel.Scenario{Steps: []fakemodel.Step{{Error: &fakemodel.Failure{Status: status, Message: "no", Headers: headers}, Repeat: true}}})

@@ -17,6 +17,7 @@ import (
 // Three runs in a row fail for want of a valid key: the queue holds, people are
 // told once, a probe finds out when it works again, and nothing is lost.
 func TestBreaker(t *testing.T) {
+	t.Parallel()
 	s := newBurstSite(t, "")
 	s.env["NIGHTCRIER_MAX_CONCURRENT_AGENTS"], s.env["SLACK_WEBHOOK_URL"] = "1", s.slack.URL
 	workers := newFakeWorkers(t)

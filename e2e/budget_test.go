@@ -24,6 +24,7 @@ import (
 // TestSpentDay: where a cluster's day is used up no agent is asked, the facts are
 // delivered and say why, people are told once, and other clusters go on.
 func TestSpentDay(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.start("budget: {per_cluster_day_usd: 0.02}", "slack: {webhook_url: "+h.slack.URL+"}", "listen: 127.0.0.1:0",
 		"agent: {executor: script, script_path: /bin/true, api_key: sk-of-a-test}")
@@ -79,6 +80,7 @@ func TestSpentDay(t *testing.T) {
 // TestTriageBesideAServer: what a triage may spend is what the server's agents leave of
 // a day; where no server has been it makes nothing in the workspace root.
 func TestTriageBesideAServer(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "")
 	s.script("exit 1\n")
 	s.env["NIGHTCRIER_BUDGET_PER_DAY_USD"], s.env["ANTHROPIC_API_KEY"] = "0.02", "sk-ant-of-a-test"

@@ -137,6 +137,7 @@ func newBurstSite(t *testing.T, dsn string) *site {
 // Hundreds of clusters report at once, some are cancelled, and the server is
 // stopped and started anew in the middle of it.
 func TestBurst(t *testing.T) {
+	t.Parallel()
 	if testproc.Raced() {
 		testproc.Rerun(t) // at full size
 	}
@@ -193,6 +194,7 @@ func TestBurst(t *testing.T) {
 // While the slot is taken faults queue up. What is admitted then is the most
 // severe, and among equals the oldest.
 func TestMostSevereFirst(t *testing.T) {
+	t.Parallel()
 	s := newBurstSite(t, "")
 	s.env["NIGHTCRIER_MAX_CONCURRENT_AGENTS"] = "1"
 	workers := newFakeWorkers(t)
@@ -227,6 +229,7 @@ func TestMostSevereFirst(t *testing.T) {
 
 // The server is killed again and again while a burst is worked on.
 func TestBurstKilled(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, dsn func(testing.TB) string) {
 		s := newBurstSite(t, dsn(t))
 		s.env["NIGHTCRIER_AGENT_EXECUTOR"] = "builtin"
@@ -288,6 +291,7 @@ func ofStorm(post string) bool { return strings.Contains(post, "d00") && strings
 
 // A storm: all is opened, the worst is investigated, one message lists all.
 func TestStorm(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, dsn func(testing.TB) string) {
 		s := newBurstSite(t, dsn(t))
 		s.env["NIGHTCRIER_STORM_FINGERPRINTS"], s.env["SLACK_WEBHOOK_URL"] = "10", s.slack.URL

@@ -28,6 +28,7 @@ import (
 // databases, logs, messages to people and to the model, answers of the API and of
 // MCP, and what commands print.
 func TestCanaries(t *testing.T) {
+	t.Parallel()
 	g, bin := newGarden(t), binary(t)
 	g.readable()
 	for name, test := range map[string]func(*garden, *cli){

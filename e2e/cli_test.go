@@ -20,6 +20,7 @@ import (
 
 // TestCLI is the product as a user has it: the binary, a file, a terminal.
 func TestCLI(t *testing.T) {
+	t.Parallel()
 	bin := binary(t)
 	tests := map[string]func(*cli){
 		"a server's life":      aServersLife,

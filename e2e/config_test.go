@@ -32,6 +32,7 @@ import (
 // TestEveryKeyHasAnEffect shows what each key of the configuration changes in the
 // running product. A key without a row fails: no key does nothing.
 func TestEveryKeyHasAnEffect(t *testing.T) {
+	t.Parallel()
 	rows := effects()
 	known := keysOf(t, config.Schema())
 	for key := range rows {

@@ -195,6 +195,7 @@ func undisturbed(t *testing.T, dsn func(testing.TB) string, executor string) rec
 }
 
 func TestKilledAtEveryJournalEntry(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, dsn func(testing.TB) string) {
 		for executor := range agents {
 			if executor == "builtin" && strings.HasSuffix(t.Name(), "/postgres") {
@@ -225,6 +226,7 @@ func TestKilledAtEveryJournalEntry(t *testing.T) {
 // Log lines come between the checkpoints too: before the run is handed to the
 // engine, before and after the lease goes, around the message.
 func TestKilledAtEveryLogLine(t *testing.T) {
+	t.Parallel()
 	want := undisturbed(t, sqlite, "builtin")
 	const lines = 10
 	for k := int64(1); k <= lines; k++ {
@@ -289,6 +291,7 @@ func (s *site) toldSoon(v *server) <-chan struct{} {
 // Nobody can tell whether a message was taken whose answer was never read: it is
 // not sent again, and its state says so.
 func TestKilledWhileTelling(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, dsn func(testing.TB) string) {
 		s := newSite(t, dsn(t))
 		v := s.serve(nil).ready()
@@ -311,6 +314,7 @@ func TestKilledWhileTelling(t *testing.T) {
 // A Slack that refuses a message for now is asked again, by the next server when
 // this one is stopped in between.
 func TestStoppedWhileSlackIsDown(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "")
 	v := s.serve(nil).ready()
 	s.slack.refuse(true)
@@ -341,6 +345,7 @@ func TestStoppedWhileSlackIsDown(t *testing.T) {
 // A server is killed while faults come in. Whoever pushed them sends them again;
 // each is one incident, whether it had been stored or not.
 func TestKilledWhileTakingIn(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, dsn func(testing.TB) string) {
 		s := newSite(t, dsn(t))
 		s.env["NIGHTCRIER_STORM_FINGERPRINTS"] = "1000"

@@ -47,6 +47,7 @@ func found(t *testing.T, cfg *config.Config, o doctor.Options, code string) (lis
 // Each real CLI is started in its sandbox, and asks a model on this machine: what
 // doctor says is what an investigation would meet.
 func TestDoctorStartsTheRealCLIs(t *testing.T) {
+	t.Parallel()
 	for _, cli := range agent.CLIs() {
 		t.Run(cli.Name, func(t *testing.T) {
 			t.Parallel()
@@ -64,6 +65,7 @@ func TestDoctorStartsTheRealCLIs(t *testing.T) {
 // What a CLI makes of a short name is what has to have a price, as seen in its own
 // request.
 func TestDoctorLooksAtThePriceOfWhatIsAsked(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ executor, model, status string }{
 		{"claude-code", "sonnet", "ok"},
 		{"claude-code", "opus", "ok"},
@@ -114,6 +116,7 @@ func TestDoctorLooksAtAllAgents(t *testing.T) {
 
 // A CLI that is there and does not work is found by starting it, not by its version.
 func TestDoctorFindsWhatDoesNotStart(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ script, says string }{
 		"another program":  {"[ \"$1\" = --version ] && echo 2.1.328 && exit\necho usage: claude >&2\nexit 64", "usage: claude"},
 		"one that is mute": {"[ \"$1\" = --version ] && echo 2.1.328 && exit\nexit 0", "without a question to its model"},
@@ -134,6 +137,7 @@ func TestDoctorFindsWhatDoesNotStart(t *testing.T) {
 
 // The same program in a version that nobody tried works, and is said to be one.
 func TestDoctorSaysThatAVersionIsUntested(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "node_modules", "@anthropic-ai", "claude-code")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -165,6 +169,7 @@ func TestDoctorSaysThatAVersionIsUntested(t *testing.T) {
 
 // The provider is asked only where that is wanted, and its answer is put in words.
 func TestDoctorAsksWhetherAKeyIsAccepted(t *testing.T) {
+	t.Parallel()
 	for status, want := range map[int]struct{ status, says, hint string }{
 		200: {"ok", "the key is accepted", ""},
 		401: {"fail", "does not accept the key (HTTP 401)", "OPENAI_API_KEY"},

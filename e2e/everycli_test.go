@@ -316,7 +316,6 @@ func everyCLI(t *testing.T, test func(i *inquiry)) { everyOne(t, investigators()
 
 func everyOne(t *testing.T, all []hands, test func(i *inquiry)) {
 	kube := kubetest.Start(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for _, h := range all {
 		name := h.executor
 		if h.noShell {
@@ -333,6 +332,7 @@ func everyOne(t *testing.T, all []hands, test func(i *inquiry)) {
 // A fault of a real cluster becomes a report by each real CLI, which looks through
 // the guard, may change nothing, and holds no secret.
 func TestEveryCLIOnARealCluster(t *testing.T) {
+	t.Parallel()
 	everyOne(t, append(investigators(), shellsTakenAway()...), func(i *inquiry) {
 		i.begin()
 		release := midAnswer(i)
@@ -389,6 +389,7 @@ func (i *inquiry) kubectlAtWork() {
 // The same agent goes on when the server that started it is killed, whatever it
 // waits for; the next server delivers its report.
 func TestServerKilledWhileEachCLIWorks(t *testing.T) {
+	t.Parallel()
 	t.Run("in the middle of an answer", func(t *testing.T) {
 		everyCLI(t, func(i *inquiry) {
 			i.outlives(midAnswer, func() { i.v.kill() })
@@ -419,8 +420,8 @@ func (i *inquiry) outlives(at moment, end func()) {
 
 // A server that is stopped for an upgrade leaves the agent to the next program.
 func TestServerUpgradedWhileAnAgentWorks(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	h := investigators()[0]
 	clitest.CLI(t, h.cli)
 	i := newInquiry(t, kube, h)
@@ -437,6 +438,7 @@ func TestServerUpgradedWhileAnAgentWorks(t *testing.T) {
 // start each other, and what its shell has started: a kubectl that waits for the end of a
 // log. Another one investigates once more.
 func TestWorkerKilledWhileEachCLIWorks(t *testing.T) {
+	t.Parallel()
 	everyOne(t, following(investigators()), func(i *inquiry) {
 		i.begin()
 		at := midAnswer

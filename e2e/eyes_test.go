@@ -198,6 +198,7 @@ func unpacked(path string) ([]byte, error) {
 
 // What a search does not find in a record nobody finds.
 func TestCanariesInRecordsAreFound(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"prepare.jsonl.gz": `{"ask":"a","text":"before ` + clusterCanary + ` behind"}`,
@@ -296,9 +297,9 @@ func looking(t *testing.T) fakemodel.Scenario {
 }
 
 func TestClaudeLooksIntoTheCluster(t *testing.T) {
+	t.Parallel()
 	clitest.Claude(t)
 	kube, m := kubetest.Start(t), fakemodel.New(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+":"+os.Getenv("PATH"))
 	m.MustAdd(t, "look", looking(t))
 	s, p := newRealSite(t), newPatient(t, kube)
 	s.claude(t, m, "look")
@@ -354,8 +355,8 @@ echo $n > "$OUTPUT_DIR/artifacts/reads.txt"
 // A server that is killed while an agent reads disturbs it in nothing, and the
 // audit of the next one holds every read.
 func TestAServerDiesWhileItsAgentLooks(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+":"+os.Getenv("PATH"))
 	s, p := newRealSite(t), newPatient(t, kube)
 	s.script(keepsLooking + reports)
 	d := newDoor(t, kube.ReadOnly(t))
@@ -408,6 +409,7 @@ func TestAServerDiesWhileItsAgentLooks(t *testing.T) {
 // A server that is killed while it reads the cluster asks again, and the audit
 // holds both: what was asked before, also where nobody heard the answer.
 func TestAServerDiesWhileItLooks(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
 	d := newDoor(t, kube.ReadOnly(t))
 	credential := func(o *order) { o.Kubeconfigs = map[string]string{"real": d.kubeconfig} }

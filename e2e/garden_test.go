@@ -64,7 +64,6 @@ type garden struct {
 
 func newGarden(t *testing.T) *garden {
 	t.Helper()
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+":"+os.Getenv("PATH"))
 	g := &garden{t: t, kube: kubetest.Isolated(t), slack: newSlackHook(t), held: map[string]string{}}
 	g.ns, g.door = g.kube.Namespace(t), newDoor(t, g.kube.Kubeconfig)
 	g.hold("cluster token", clusterCanary, clusterCanary)
@@ -353,6 +352,7 @@ func (s *sieve) below(dir string) (found map[string][]string, files int, err err
 
 // What a sieve does not find nobody finds.
 func TestSieve(t *testing.T) {
+	t.Parallel()
 	all := []canary{{where: "one", value: secretWord("one")}, {where: "two", value: "Lantern-abc123!"}}
 	s := sieveOf(all)
 	for _, c := range all {

@@ -15,6 +15,7 @@ import (
 
 // What a watch asks is plain reads: the guard lets them through.
 func TestAWatchPassesTheGuard(t *testing.T) {
+	t.Parallel()
 	cluster := apitest.New(t)
 	cluster.Put("pods", "shop", "a", []byte(`{"metadata":{"name":"a","namespace":"shop"}}`))
 	base, transport := cluster.Client(t).Upstream()

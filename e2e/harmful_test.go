@@ -194,7 +194,7 @@ func (s *siege) cluster() map[string]string {
 // carry it out and leave something behind, and a program that does it all: nothing of it
 // happens, and a report is there as if nothing had been ordered. The credential that we hold may do all of it.
 func TestNoOrderReachesAnything(t *testing.T) {
-	t.Setenv("SERVER_SECRET", canaryOfServer)
+	t.Parallel()
 	all := append(investigators(), shellsTakenAway()[0], hands{executor: "script"})
 	besieged(t, all, func(s *siege) {
 		rep := s.hold()
@@ -207,7 +207,7 @@ func TestNoOrderReachesAnything(t *testing.T) {
 // The same where no namespace can be had: the same holds, of a sandbox that says that
 // it is none of namespaces. goose does not start there; what was found before is told.
 func TestNoOrderReachesAnythingFromTheFloor(t *testing.T) {
-	t.Setenv("SERVER_SECRET", canaryOfServer)
+	t.Parallel()
 	all := []hands{{executor: "script"}}
 	for _, h := range investigators() {
 		h.deliver = func(report string) []fakemodel.Step { return []fakemodel.Step{{Text: report}} } // output/ is not written to by that name
@@ -255,7 +255,6 @@ func floored(t *testing.T, program string) string {
 
 func besieged(t *testing.T, all []hands, test func(*siege)) {
 	kube := kubetest.Audited(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Run("by", func(t *testing.T) {
 		for _, h := range all {
 			name := h.executor

@@ -8,6 +8,7 @@ package e2e
 import (
 	"context"
 	"embed"
+	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 	"nightcrier.dev/nightcrier/internal/test/testproc"
 )
 
@@ -36,6 +38,9 @@ func TestMain(m *testing.M) {
 		os.Exit(worker.HookMain(os.Args[2:]))
 	case os.Getenv(orderVariable) != "":
 		os.Exit(serve(os.Getenv(orderVariable)))
+	}
+	if err := errors.Join(kubetest.KubectlFirst(), os.Setenv("SERVER_SECRET", canaryOfServer)); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

@@ -40,6 +40,7 @@ func ask(t *testing.T, c *sdk.ClientSession, tool string, args map[string]any) (
 // The command over stdio, with a credential that could do anything: the tools
 // read through the guard, and an investigation ends in a report.
 func TestMCPOverStdio(t *testing.T) {
+	t.Parallel()
 	s := kubetest.Start(t)
 	ns := s.Namespace(t)
 	_, rs := s.Deployment(t, ns, "cart")
@@ -122,6 +123,7 @@ func TestMCPOverStdio(t *testing.T) {
 
 // The CLI of an agent starts the command by itself, as its users configure it.
 func TestClaudeStartsMCP(t *testing.T) {
+	t.Parallel()
 	claude, s, m := clitest.Claude(t), kubetest.Start(t), fakemodel.New(t)
 	ns := s.Namespace(t)
 	s.CrashLoop(t, s.Pod(t, ns, "cart", nil), 137, 7)
@@ -174,6 +176,7 @@ func checkFinding(t *testing.T, c *sdk.ClientSession, text string) {
 // A fault of a real API server goes through our MCP server and our MCP source,
 // and becomes one incident with a report; other clients find it there.
 func TestMCPServerFeedsAServer(t *testing.T) {
+	t.Parallel()
 	s := kubetest.Isolated(t) // the whole cluster is watched
 	ns := s.Namespace(t)
 	_, rs := s.Deployment(t, ns, "cart")

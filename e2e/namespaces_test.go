@@ -95,7 +95,7 @@ func (h *team) incident(ns string) (inc nightcrier.Incident) {
 // namespaces, and later for nothing else, has them watched and investigated as
 // far as that goes; it is told what cannot be seen, and nothing of others.
 func TestACredentialOfSomeNamespaces(t *testing.T) {
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+":"+os.Getenv("PATH"))
+	t.Parallel()
 	h := newTeam(t)
 	for _, code := range []string{doctor.CheckCluster, doctor.CheckCredential, doctor.CheckWatch} {
 		h.want(h.checks()[code].Status == "ok", "with what the manifest grants: %+v", h.checks()[code])

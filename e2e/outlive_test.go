@@ -48,6 +48,7 @@ func (s *site) wantEnd(inc nightcrier.Incident, status nightcrier.IncidentStatus
 }
 
 func TestAgentOutlivesItsServer(t *testing.T) {
+	t.Parallel()
 	ends := map[string]func(*server){"killed": (*server).kill, "terminated": (*server).term}
 	databases(t, func(t *testing.T, dsn func(testing.TB) string) {
 		for name, end := range ends {
@@ -75,6 +76,7 @@ func TestAgentOutlivesItsServer(t *testing.T) {
 
 // The agent ends while there is no server at all.
 func TestAgentEndsWithoutServer(t *testing.T) {
+	t.Parallel()
 	s := newSiteWaiting(t, "")
 	v := s.serve(nil).ready()
 	s.push(cluster, fault(t, oom))
@@ -89,6 +91,7 @@ func TestAgentEndsWithoutServer(t *testing.T) {
 
 // A second SIGTERM ends the agents too; the next server says how.
 func TestSecondSignalEndsAgents(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "")
 	s.script(stubborn + waits + reports)
 	log, err := os.Create(s.logFile)
@@ -131,6 +134,7 @@ func TestSecondSignalEndsAgents(t *testing.T) {
 
 // A worker that is killed takes its agent with it; the run is tried once more.
 func TestKilledWorkerIsTriedOnceMore(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, dsn func(testing.TB) string) {
 		s := newSiteWaiting(t, dsn(t))
 		v := s.serve(nil).ready()
@@ -157,6 +161,7 @@ func TestKilledWorkerIsTriedOnceMore(t *testing.T) {
 }
 
 func TestWorkerKilledTwiceIsLost(t *testing.T) {
+	t.Parallel()
 	s := newSiteWaiting(t, "")
 	v := s.serve(nil).ready()
 	s.push(cluster, fault(t, oom))
@@ -179,6 +184,7 @@ func TestWorkerKilledTwiceIsLost(t *testing.T) {
 
 // What an earlier attempt or run left is not taken for the report of a later one.
 func TestLeftoversAreNoReport(t *testing.T) {
+	t.Parallel()
 	t.Run("attempt", func(t *testing.T) {
 		s := newSite(t, "")
 		s.script(reports + waits)
@@ -215,6 +221,7 @@ func TestLeftoversAreNoReport(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	t.Run("queued", func(t *testing.T) {
 		s := newSiteWaiting(t, "")
 		a := s.app(nil)

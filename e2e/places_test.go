@@ -19,6 +19,7 @@ import (
 
 // The second server is refused and leaves everything to the first.
 func TestSecondServer(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, dsn func(testing.TB) string) {
 		s := newSiteWaiting(t, dsn(t))
 		first := s.serve(nil).ready()
@@ -51,6 +52,7 @@ func TestSecondServer(t *testing.T) {
 // Input that is no fault is kept with its reason, and what comes after it is
 // worked on.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "")
 	a := s.app(nil)
 	hostile := delivery(cluster, "x", "critical")
@@ -94,6 +96,7 @@ func TestBadInput(t *testing.T) {
 
 // A root that cannot be written is said at once, with its name.
 func TestUnwritableRoot(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "")
 	s.must(os.WriteFile(s.root, nil, 0o600)) // a file in its place: root may write anywhere else
 	_, err := s.tryApp(nil)
@@ -139,6 +142,7 @@ func (s *site) fill() (free func()) {
 // On a full disk nothing is acknowledged that is not stored; with room again
 // everything goes on by itself.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "")
 	s.tmpfs("24m")
 	a := s.app(nil)
@@ -173,6 +177,7 @@ func TestFullDisk(t *testing.T) {
 // first, that is why the run ends; with room again it comes to its end, its report says so,
 // and the cluster's slot is free.
 func TestDiskIsFullWhileAnAgentWorks(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"when its report is written":         reports + waits + "echo done\n",
 		"while its report is written":        "echo half a report > \"$OUTPUT_DIR/investigation.md\"\n" + waits + reports + "echo done\n",
@@ -239,6 +244,7 @@ func diskIsFullWhileAnAgentWorks(t *testing.T, script string) {
 // An agent that fills the disk keeps nobody else from working: what it wrote goes
 // with it, whether it waits to be stopped or ends by itself.
 func TestAgentFillsTheDisk(t *testing.T) {
+	t.Parallel()
 	for name, then := range map[string]string{"and waits": "sleep 1000", "and ends": "exit 0"} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, "")
@@ -261,6 +267,7 @@ func TestAgentFillsTheDisk(t *testing.T) {
 // A PostgreSQL that goes away ends the server, whose ownership is gone with it,
 // and leaves the agent working; the next server goes on when it is back.
 func TestPostgresGoesAway(t *testing.T) {
+	t.Parallel()
 	dsn, proxy := proxied(t)
 	s := newSite(t, dsn)
 	s.script(waits + reports)
@@ -287,6 +294,7 @@ func TestPostgresGoesAway(t *testing.T) {
 // A database that takes everything but checkpoints: the run cannot go on, so it
 // ends, with its agent gone and its slot free, and nothing waits for a restart.
 func TestCheckpointsAreRefused(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, pgtest.DSN(t))
 	s.script(waits + reports)
 	v := s.serve(nil).ready()

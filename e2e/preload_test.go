@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -201,8 +199,8 @@ Steps for a person are in the card.
 // writes after one look of its own, without them it must look for what they say.
 // What is measured is what the protocol then needs.
 func TestWhatThePreloadSavesAnAgent(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	all := investigators()
 	if testproc.Raced() {
 		all = oneOfEachKind() // only what is measured differs

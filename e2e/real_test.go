@@ -129,6 +129,7 @@ func checks(rep nightcrier.Report) map[nightcrier.Check]int {
 }
 
 func TestBuiltinOnARealCluster(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
 	for name, c := range map[string]struct {
 		make   func(*patient)
@@ -253,6 +254,7 @@ func (s *site) checkIncident(inc nightcrier.Incident, p *patient) {
 }
 
 func TestScriptOnARealCluster(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
 	s, p := newRealSite(t), newPatient(t, kube)
 	s.script(`echo kept > "$OUTPUT_DIR/artifacts/notes.txt"; env > "$OUTPUT_DIR/artifacts/env.txt"; echo "$@" > "$OUTPUT_DIR/artifacts/args.txt"
@@ -359,6 +361,7 @@ func (s *site) noKeyIn(dir string) {
 
 // The agent sees a token of the run where its key would be.
 func TestScriptSeesNoRealKey(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
 	s, p := newRealSite(t), newPatient(t, kube)
 	s.script(`[ -n "$ANTHROPIC_API_KEY" ] && [ "$ANTHROPIC_API_KEY" != "` + realKey + `" ] && echo "$ANTHROPIC_BASE_URL" > "$OUTPUT_DIR/artifacts/url"
@@ -374,6 +377,7 @@ func TestScriptSeesNoRealKey(t *testing.T) {
 
 // What goes wrong with an agent still ends with the facts in people's hands.
 func TestClaudeFailsAndTheFactsAreDelivered(t *testing.T) {
+	t.Parallel()
 	clitest.Claude(t)
 	kube := kubetest.Start(t)
 	for _, c := range []struct {
@@ -404,6 +408,7 @@ func TestClaudeFailsAndTheFactsAreDelivered(t *testing.T) {
 }
 
 func TestClusterThatCannotBeRead(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
 	gone := filepath.Join(t.TempDir(), "gone.kubeconfig")
 	config, err := os.ReadFile(kube.Kubeconfig)

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -31,8 +29,8 @@ func (h hands) forgets(mends bool) []fakemodel.Step {
 
 // The same session of each real CLI is asked once for what its report lacks.
 func TestAgentsAreAskedForTheirReportAgain(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for _, h := range investigators() {
 		t.Run(h.cli, func(t *testing.T) {
 			t.Parallel()
@@ -106,9 +104,9 @@ func (s *site) metered(inc nightcrier.Incident) (in, out int64) {
 // A server that is killed while a report is asked for again neither loses nor
 // repeats it: the model gets each turn once.
 func TestKilledWhileAReportIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	clitest.Claude(t)
 	kube := kubetest.Start(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	h := investigators()[0]
 	run := func(t *testing.T, dieAt int) (record, []int) {
 		m := fakemodel.New(t)

@@ -67,6 +67,7 @@ func (s *site) comesToTheSame(got replay.ReplayResult) {
 // What each real CLI found out is made again when cluster and model can be reached no
 // more: the CLI runs, and both answer from the record.
 func TestReplayOfEveryCLI(t *testing.T) {
+	t.Parallel()
 	everyCLI(t, func(i *inquiry) {
 		i.begin()
 		midAnswer(i)()
@@ -100,8 +101,8 @@ const looksAndReports = `kubectl get pods -n "$KUBERNETES_NAMESPACE" && kubectl 
 
 // The rules and a script on a real API server come to the same when it is gone.
 func TestReplayOnARealCluster(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for executor, prepare := range map[string]func(*site){"builtin": func(*site) {}, "script": func(s *site) { s.script(looksAndReports) }} {
 		t.Run(executor, func(t *testing.T) {
 			t.Parallel()
@@ -122,8 +123,8 @@ func TestReplayOnARealCluster(t *testing.T) {
 // What the rules found out is investigated once more by real CLIs, with their models, when
 // the cluster is gone: they look into what was recorded of it, and what they spend counts.
 func TestReplayByAnotherAgent(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	s, p := newRealSite(t), newPatient(t, kube)
 	door := newDoor(t, kube.ReadOnly(t))
 	inc := s.investigate(t, p, door.kubeconfig)
@@ -218,8 +219,8 @@ func (th *theirs) configured(c *config.Config) {
 // What agents were told by tools of others and by Prometheus they are told again when none
 // of it, neither the cluster nor the model, can be reached: the report is the same.
 func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for _, h := range oneOfEachKind() { // the others call tools by the same endpoint
 		t.Run(h.executor, func(t *testing.T) {
 			t.Parallel()

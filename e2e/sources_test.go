@@ -22,6 +22,7 @@ func states(a *app.App) map[string]nightcrier.SourceStatus {
 // Broken endpoints delay neither the start nor each other, are shown as what
 // they are, and work again by themselves when their server does.
 func TestBrokenEndpoints(t *testing.T) {
+	t.Parallel()
 	broken := map[string]fakemcp.Behaviour{
 		"refuses":          {Abort: true},
 		"hangs-initialize": {Hang: []string{"initialize"}},
@@ -84,6 +85,7 @@ func TestBrokenEndpoints(t *testing.T) {
 // A server that restarts, again and again, loses no fault that was pushed while
 // somebody listened.
 func TestSessionsAreForgotten(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "")
 	a := s.app(nil)
 	for i := range 5 {

@@ -44,6 +44,7 @@ func toolEffects() map[string]func(*house) {
 
 // doctor and `tools list` ask a server as an investigation would, with its token.
 func TestWhatServersOffer(t *testing.T) {
+	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "theirs"}, nil)
 	for name, hints := range map[string]*sdk.ToolAnnotations{"look": {ReadOnlyHint: true}, "change": {ReadOnlyHint: false}} {
 		server.AddTool(&sdk.Tool{Name: name, InputSchema: map[string]any{"type": "object"}, Annotations: hints},

@@ -100,6 +100,7 @@ func (b *biller) stop(t *testing.T) string {
 // the bill to the billionth, and what is held are the calls whose workers died and nothing
 // else.
 func TestTwoCents(t *testing.T) {
+	t.Parallel()
 	const limit = price.Dollar / 50
 	p, _ := price.Defaults().Of(nightcrier.Anthropic, paidModel)
 	api := &biller{price: p, stops: map[int]bool{4: true, 9: true, 14: true}, stopped: make(chan string), goOn: make(chan struct{}), over: make(chan struct{})}

@@ -310,6 +310,7 @@ const grafana = `{"receiver":"nightcrier","status":"firing","orgId":1,"alerts":[
 // the cluster's MCP server says, are one incident, at the workload that the API
 // server says is the owner; its cause is found from the alert alone.
 func TestAlertsOnARealCluster(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Start(t)
 	p := newPatient(t, kube)
 	h := newHouse(t)

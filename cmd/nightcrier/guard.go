@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,7 +159,7 @@ func (p *program) runGuard(ctx context.Context, f guardFlags, command []string) 
 	}
 	s, closeErr := g.Close()
 	at, leaveErr := f.leaveRecord(out)
-	p.printMessage("nightcrier guard: %d requests, %d denied, %d answers kept as evidence%s; audit head %s", s.Requests, s.Denied, s.Kept, at, orOther(s.Head, "none"))
+	p.printMessage("nightcrier guard: %d requests, %d denied, %d answers kept as evidence%s; audit head %s", s.Requests, s.Denied, s.Kept, at, cmp.Or(s.Head, "none"))
 	return errors.Join(err, closeErr, leaveErr)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,7 +119,7 @@ func (p *program) printIncidents(list api.IncidentList) error {
 // describeCause says what an incident came to, or why to nothing; of one that another incident has
 // caused, which that is.
 func describeCause(inc nightcrier.Incident) string {
-	s := orOther(inc.RootCause, inc.FailureReason)
+	s := cmp.Or(inc.RootCause, inc.FailureReason)
 	if inc.CausedBy != "" {
 		s = "caused by " + inc.CausedBy + ": " + s
 	}
@@ -257,7 +258,7 @@ func inDoubt(n store.Notification, all []store.Notification) bool {
 // arrived, nobody sends it again.
 func describeNotification(n store.Notification) string {
 	s := n.Channel + ", " + strings.ReplaceAll(n.Kind, "_", " ") + ": " + string(n.State)
-	why := orOther(n.Detail, strings.ReplaceAll(string(n.Reason), "_", " "))
+	why := cmp.Or(n.Detail, strings.ReplaceAll(string(n.Reason), "_", " "))
 	if n.State != store.NotificationSent && why != "" {
 		s += " (" + why + ")"
 	}
@@ -310,7 +311,7 @@ func (p *program) reportCommand() *cobra.Command {
 	p.formatFlag(cmd, "text", "full", "markdown", "html", "json")
 	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		form := map[string]string{"text": "json", "full": "markdown"}[p.format]
-		raw, err := c.Report(ctx, given[0], orOther(form, p.format))
+		raw, err := c.Report(ctx, given[0], cmp.Or(form, p.format))
 		if err != nil {
 			return err
 		}
@@ -440,7 +441,7 @@ func (p *program) noteCommand() *cobra.Command {
 	cmd.Flags().StringVar(&n.By, "by", "", "author of the note (default $USER)")
 	p.formatFlag(cmd, "text", "json")
 	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
-		n.By, n.Text = orOther(n.By, p.envVariable("USER")), given[1]
+		n.By, n.Text = cmp.Or(n.By, p.envVariable("USER")), given[1]
 		kept, err := c.Note(ctx, given[0], n)
 		if err != nil {
 			return err

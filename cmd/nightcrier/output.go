@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 // formatFlag gives cmd -o with the formats it has; the first is the default.
@@ -131,7 +133,7 @@ func (p *program) printTable(t table) {
 	widths := make([]int, countColumns(rows))
 	for _, row := range rows {
 		for i := range row {
-			row[i].text = orOther(text.FoldLine(row[i].text), nothing)
+			row[i].text = cmp.Or(text.FoldLine(row[i].text), nothing)
 			if i < len(row)-1 || len(t.heading) > 0 { // what stands behind a short line widens no column
 				widths[i] = max(widths[i], utf8.RuneCountInString(row[i].text))
 			}
@@ -248,16 +250,7 @@ func (p *program) ageCell(t time.Time) cell {
 	if t.IsZero() {
 		return plainCell("")
 	}
-	d := max(0, p.now().Sub(t))
-	switch {
-	case d < time.Minute:
-		return plainCell(fmt.Sprintf("%ds", int(d.Seconds())))
-	case d < time.Hour:
-		return plainCell(fmt.Sprintf("%dm", int(d.Minutes())))
-	case d < 48*time.Hour:
-		return plainCell(fmt.Sprintf("%dh", int(d.Hours())))
-	}
-	return plainCell(fmt.Sprintf("%dd", int(d.Hours()/24)))
+	return plainCell(duration.ShortHumanDuration(max(0, p.now().Sub(t))))
 }
 
 // wantsColour reports whether f is a terminal whose user has nothing against
@@ -277,11 +270,4 @@ func terminalWidth(f *os.File) int {
 		return 0
 	}
 	return width
-}
-
-func orOther(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

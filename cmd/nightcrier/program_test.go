@@ -70,7 +70,7 @@ func TestAge(t *testing.T) {
 	now := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 	p := &program{now: func() time.Time { return now }}
 	for ago, want := range map[time.Duration]string{-time.Hour: "0s", 59 * time.Second: "59s", time.Minute: "1m", 59 * time.Minute: "59m",
-		47 * time.Hour: "47h", 49 * time.Hour: "2d"} {
+		47 * time.Hour: "1d", 49 * time.Hour: "2d"} {
 		if got := p.ageCell(now.Add(-ago)).text; got != want {
 			t.Errorf("%s ago: %s, want %s", ago, got, want)
 		}

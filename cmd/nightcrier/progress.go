@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"sync"
@@ -84,7 +85,7 @@ func (l *progressLine) lineText(took time.Duration) string {
 	if l.now.Reads > 0 {
 		s += fmt.Sprintf("  %d reads", l.now.Reads)
 	}
-	for _, part := range []string{l.now.About, orOther(l.now.Doing, "connecting")} {
+	for _, part := range []string{l.now.About, cmp.Or(l.now.Doing, "connecting")} {
 		if part != "" {
 			s += "  " + part
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -132,7 +133,7 @@ func (p *program) serveSnapshot(cmd *cobra.Command, f snapshotFlags, dir string)
 	defer server.Close()
 	objects, logs := s.Count()
 	fmt.Fprintln(p.stdout, server.Kubeconfig)
-	p.printMessage("%s of %s: %s, %s%s", orOther(text.DropHidden(s.Cluster), "A cluster"), taken.Format(time.RFC3339), text.CountNoun(objects, "object"), text.CountNoun(logs, "log"), describeMissing(s))
+	p.printMessage("%s of %s: %s, %s%s", cmp.Or(text.DropHidden(s.Cluster), "A cluster"), taken.Format(time.RFC3339), text.CountNoun(objects, "object"), text.CountNoun(logs, "log"), describeMissing(s))
 	p.printMessage("Until you interrupt it: KUBECONFIG=%s kubectl get pods -A", server.Kubeconfig)
 	ctx, stop := p.withInterrupt(cmd.Context())
 	defer stop()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,7 +36,7 @@ func (p *program) runSweep(ctx context.Context, o triage.Options, f triageFlags,
 	}
 	for _, t := range slices.Concat([]triage.Result{s.Whole}, s.Found, s.Unclear) {
 		if t.Report == nil || !t.Report.Valid || t.Incident.Status != nightcrier.Resolved {
-			return nightcrier.Errorf(nightcrier.NoReport, "no valid report of %s: %s", t.Incident.Resource, orOther(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
+			return nightcrier.Errorf(nightcrier.NoReport, "no valid report of %s: %s", t.Incident.Resource, cmp.Or(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
 		}
 	}
 	return nil
@@ -78,7 +79,7 @@ func (p *program) printSweep(s triage.Swept, f triageFlags) error {
 	for i, t := range s.Found {
 		if i >= cardsOfSweep && p.format != "full" {
 			c := report.NewCard(t.Report)
-			rest.addRow(plainCell(c.Severity), cell{orOther(c.Mend.String(), c.Target.String()), "1"}, plainCell(c.Cause))
+			rest.addRow(plainCell(c.Severity), cell{cmp.Or(c.Mend.String(), c.Target.String()), "1"}, plainCell(c.Cause))
 			continue
 		}
 		fmt.Fprintln(p.stdout)

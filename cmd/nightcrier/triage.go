@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -93,7 +94,7 @@ func (p *program) runTriage(cmd *cobra.Command, f triageFlags, given []string) e
 	line := p.beginProgress()
 	defer line.endLine()
 	if f.everywhere {
-		f.executor = orOther(f.executor, config.Builtin)
+		f.executor = cmp.Or(f.executor, config.Builtin)
 	}
 	o, err := p.triageOptions(cmd, f, given)
 	if err != nil {
@@ -265,7 +266,7 @@ func (p *program) printTriage(t triage.Result, beside report.Beside) error {
 	if t.Report != nil && t.Report.Valid && t.Incident.Status == nightcrier.Resolved {
 		return nil
 	}
-	return nightcrier.Errorf(nightcrier.NoReport, "no valid report: %s", orOther(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
+	return nightcrier.Errorf(nightcrier.NoReport, "no valid report: %s", cmp.Or(t.Incident.FailureReason, "the incident is "+string(t.Incident.Status)))
 }
 
 // reportedFault is what a source told of; a person who asks has told of nothing.

@@ -29,12 +29,12 @@ type Job struct {
 	// ModelURL and ModelToken lead to the model guard; empty without one.
 	ModelURL, ModelToken string
 	// ToolsURL and ToolsToken lead to our MCP server, empty without one: the token goes
-	// into an Authorization header (Bearer). ToolsTokenURL needs no header. Tools are
+	// into an Authorization header (Bearer). Tools are
 	// the names of what it offers; where the agent cannot look into the cluster they
 	// are those that read the workspace's files alone. An agent with a shell that gets
 	// the server gets its tools beside the shell.
-	ToolsURL, ToolsToken, ToolsTokenURL string
-	Tools                               []string
+	ToolsURL, ToolsToken string
+	Tools                []string
 	// Session is an earlier session of the same executor to go on with; empty begins
 	// a new one.
 	Session string

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"strconv"
@@ -155,9 +156,7 @@ func (p *geminiParser) toolResult(l geminiLine) (items []journal.Item) {
 		items = append(items, newDenialItem(call, l.Error.Message))
 	}
 	text := l.Output
-	if text == "" {
-		text = l.Error.Message
-	}
+	text = cmp.Or(text, l.Error.Message)
 	return append(items, journal.OfToolResult(toolResult(call, text, l.Status == "error")))
 }
 
@@ -182,9 +181,7 @@ func (p *geminiParser) parseResult(l geminiLine) []journal.Item {
 		return items
 	}
 	why := l.Error.Message
-	if why == "" {
-		why = p.problem
-	}
+	why = cmp.Or(why, p.problem)
 	switch {
 	case p.looped:
 		v.Terminal = "loop"

@@ -59,7 +59,7 @@ func (a *Investigator) TellAgain(ctx context.Context, incidentID string) ([]stor
 	}
 	list, err := a.store.RenewNotifications(ctx, incidentID)
 	for _, n := range list {
-		a.keeper.runLater(func(ctx context.Context) error {
+		a.housekeeper.runLater(func(ctx context.Context) error {
 			m, err := a.messageOf(ctx, inc, n)
 			if err != nil {
 				return a.store.EndNotification(ctx, n.Key, store.NotificationFailed, err.Error())

@@ -73,7 +73,7 @@ func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 		}
 		a.metrics.IncidentClosed(inc.Cluster, inc.Status)
 		if r.Reason == nightcrier.QueueExpired {
-			a.keeper.runLater(func(ctx context.Context) error { return a.announce(ctx, inc, nil, r.ID) })
+			a.housekeeper.runLater(func(ctx context.Context) error { return a.announce(ctx, inc, nil, r.ID) })
 		}
 	}
 }

@@ -21,10 +21,9 @@ const (
 // housekeeper does what no request waits for: storms, retention, measurements,
 // and messages that intake must not be held up by.
 type housekeeper struct {
-	log    *slog.Logger
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
+	log *slog.Logger
+	ctx context.Context
+	wg  sync.WaitGroup
 }
 
 // runLater runs a task in the background; Stop waits for it.
@@ -54,23 +53,23 @@ func (h *housekeeper) runEvery(d time.Duration, task func(context.Context) error
 	})
 }
 
-func (a *Investigator) startKeeper(context.Context) error {
-	a.keeper.runEvery(stormEvery, a.tendStorms)
-	a.keeper.runEvery(overEvery, a.tellOver)
-	a.keeper.runEvery(measureEvery, a.refreshMetrics)
-	a.keeper.runEvery(sweepEvery, a.sweepRemains)
-	a.keeper.runEvery(sweepEvery, a.spending.tidyLedger)
+func (a *Investigator) startHousekeeping(context.Context) error {
+	a.housekeeper.runEvery(stormEvery, a.tendStorms)
+	a.housekeeper.runEvery(overEvery, a.tellOver)
+	a.housekeeper.runEvery(measureEvery, a.refreshMetrics)
+	a.housekeeper.runEvery(sweepEvery, a.sweepRemains)
+	a.housekeeper.runEvery(sweepEvery, a.spending.tidyLedger)
 	return nil
 }
 
-// newKeeper is made before anything can ask it for something.
-func (a *Investigator) newKeeper(ctx context.Context) error {
+// newHousekeeper is made before anything can ask it for something.
+func (a *Investigator) newHousekeeper(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	a.keeper = &housekeeper{log: a.log, ctx: ctx, cancel: cancel}
+	a.housekeeper = &housekeeper{log: a.log, ctx: ctx}
 	a.onStop("housekeeping", func(ctx context.Context) error {
 		cancel()
 		done := make(chan struct{})
-		go func() { a.keeper.wg.Wait(); close(done) }()
+		go func() { a.housekeeper.wg.Wait(); close(done) }()
 		select {
 		case <-done:
 			return nil

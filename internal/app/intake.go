@@ -51,6 +51,6 @@ func (a *Investigator) noteDecision(d store.Decision) {
 	}
 	a.noteDropped(context.Background(), d.Dropped)
 	if d.SeverityRose {
-		a.keeper.runLater(func(ctx context.Context) error { return a.tellRise(ctx, d) })
+		a.housekeeper.runLater(func(ctx context.Context) error { return a.tellRise(ctx, d) })
 	}
 }

@@ -48,7 +48,7 @@ type Investigator struct {
 	triageScript string
 	intake       *intake.Intake
 	admitter     *admit.Admitter
-	keeper       *housekeeper
+	housekeeper  *housekeeper
 	spending     *spending
 	masked       int64 // values masked when last measured; the housekeeper's
 
@@ -115,9 +115,9 @@ func (a *Investigator) Start(ctx context.Context) error {
 // steps bring it up, in the order in which the parts need each other.
 func (a *Investigator) steps() []step {
 	return []step{
-		{"workspace root", a.openRoot}, {"store", a.openStore}, {"housekeeping", a.newKeeper}, {"notifications", a.openNotifier},
+		{"workspace root", a.openRoot}, {"store", a.openStore}, {"housekeeping", a.newHousekeeper}, {"notifications", a.openNotifier},
 		{"circuit breakers", a.openBreaker}, {"clusters", a.openClusters}, {"budget", a.openBudget}, {"workers", a.openWorkers}, {"runs", a.openRuns}, {"intake", a.openIntake},
-		{"admission", a.startAdmission}, {"retention", a.startKeeper},
+		{"admission", a.startAdmission}, {"retention", a.startHousekeeping},
 	}
 }
 

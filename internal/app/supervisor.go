@@ -59,7 +59,7 @@ func (s supervisor) Ended(_ nightcrier.Run, inc nightcrier.Incident, res nightcr
 	s.metrics.AgentEnded(inc.Cluster, res)
 	s.metrics.IncidentClosed(inc.Cluster, inc.Status)
 	if res.FailureClass == nightcrier.FailBudget && s.opt.BudgetDir == "" { // else the server tells
-		s.keeper.runLater(s.tellBudgets)
+		s.housekeeper.runLater(s.tellBudgets)
 	}
 }
 
@@ -73,7 +73,7 @@ func (s supervisor) Learn(ctx context.Context, executor string, res nightcrier.A
 	open := tr == admit.BreakerOpened
 	s.metrics.BreakerChanged(executor, open)
 	s.log.Warn("circuit breaker", "component", "admission", "event", string(tr), "executor", executor, "failure_class", res.FailureClass)
-	s.keeper.runLater(func(ctx context.Context) error { return s.tellBreaker(ctx, executor, open, res) })
+	s.housekeeper.runLater(func(ctx context.Context) error { return s.tellBreaker(ctx, executor, open, res) })
 	return nil
 }
 

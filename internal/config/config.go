@@ -41,9 +41,11 @@ type Config struct {
 	ToolServers []ToolServer
 	Skills      Skills
 	Runbooks    Runbooks
-	Sandbox     Sandbox
-	Budget      Budget
-	Slack       Slack
+	// PipelinesDir holds pipelines; empty means none but those of the product.
+	PipelinesDir string
+	Sandbox      Sandbox
+	Budget       Budget
+	Slack        Slack
 
 	// Retention is how long a finished workspace is kept; 0 keeps it for ever.
 	Retention time.Duration

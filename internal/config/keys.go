@@ -63,22 +63,28 @@ func (k *key) pathAt(i int) string {
 	return strings.Replace(k.path, "[]", fmt.Sprintf("[%d]", i), 1)
 }
 
+// How the path of a key is written in a variable, and in a flag.
+var (
+	envWords  = strings.NewReplacer("clusters[]", "cluster", ".", "_")
+	flagWords = strings.NewReplacer("clusters[]", "cluster", ".", "-", "_", "-")
+)
+
 // envName is the canonical environment variable. For a cluster's key it means the
 // only cluster there is.
 func (k *key) envName() string {
-	return "NIGHTCRIER_" + strings.ToUpper(strings.NewReplacer("clusters[]", "cluster", ".", "_").Replace(k.path))
+	return "NIGHTCRIER_" + strings.ToUpper(envWords.Replace(k.path))
 }
 
 // flagName is the canonical flag, without dashes.
 func (k *key) flagName() string {
-	return strings.NewReplacer("clusters[]", "cluster", ".", "-", "_", "-").Replace(k.path)
+	return flagWords.Replace(k.path)
 }
 
 const day = 24 * time.Hour
 
 // allKeys returns every key, in the order of the documentation.
 func allKeys() []key {
-	return slices.Concat(serverKeys(), clusterKeys(), alertKeys(), sourceKeys(), hookKeys(), agentKeys(), skillKeys(), sandboxKeys(), budgetKeys(), toolKeys(), runbookKeys(), foreignKeys())
+	return slices.Concat(serverKeys(), clusterKeys(), alertKeys(), sourceKeys(), hookKeys(), agentKeys(), skillKeys(), sandboxKeys(), budgetKeys(), toolKeys(), runbookKeys(), pipelineKeys(), foreignKeys())
 }
 
 func serverKeys() []key {
@@ -395,10 +401,5 @@ func (k *key) allSpellings() []spelling {
 }
 
 func (k *key) hasSpelling(layer Layer, name string) bool {
-	for _, s := range k.also {
-		if s.layer == layer && s.name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(k.also, func(s spelling) bool { return s.layer == layer && s.name == name })
 }

@@ -112,6 +112,7 @@ var effects = map[string]effect{
 	"runbooks.dir":                  {"/r", "/r", func(c *Config) any { return c.Runbooks.Dir }},
 	"runbooks.allowed_hosts":        {"a.example,10.0.0.0/8", []string{"a.example", "10.0.0.0/8"}, func(c *Config) any { return c.Runbooks.AllowedHosts }},
 	"runbooks.timeout":              {"29s", 29 * time.Second, func(c *Config) any { return c.Runbooks.Timeout }},
+	"pipelines_dir":                 {"/p", "/p", func(c *Config) any { return c.PipelinesDir }},
 	"sandbox.backend":               {"process", "process", func(c *Config) any { return c.Sandbox.Backend }},
 	"sandbox.require":               {"strict", "strict", func(c *Config) any { return c.Agent.Require }},
 	"sandbox.uid_base":              {"300000", 300000, func(c *Config) any { return c.Agent.UIDBase }},
@@ -313,6 +314,7 @@ var otherSpellings = map[string]struct {
 	"agent_runtime.skills_source":             {"/s", "/s"},
 	"SKILLS_DISABLE_TRIAGE_PRELOAD":           {"1", true},
 	"DISABLE_TRIAGE_PRELOAD":                  {"yes", true},
+	"PIPELINES_DIR":                           {"/p", "/p"},
 	"SANDBOX_BACKEND":                         {"process", "process"},
 	"EXECUTION_MODE":                          {"proxy", "process"},
 }

@@ -175,6 +175,15 @@ func runbookKeys() []key {
 	}
 }
 
+func pipelineKeys() []key {
+	return []key{
+		{path: "pipelines_dir", typ: filePath(),
+			doc:   "directory of pipelines, a YAML file each; one called k8s-incident-triage replaces the embedded one. `docs/pipelines.md` says what a file may hold",
+			also:  []spelling{envSpelling("PIPELINES_DIR")},
+			field: func(c *Config, _ *Cluster) any { return &c.PipelinesDir }},
+	}
+}
+
 // hostsType is a list of what runbooks may be fetched from.
 func hostsType() valueType {
 	t := listType()

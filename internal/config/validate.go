@@ -107,12 +107,7 @@ func (l *loader) checkName(names map[string]int, list, name string, i int, place
 
 // hasProblem reports whether a key already has a problem of its own.
 func (l *loader) hasProblem(key string) bool {
-	for _, p := range l.problems {
-		if p.Key == key {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.problems, func(p Problem) bool { return p.Key == key })
 }
 
 func (l *loader) checkSource(cfg *Config, c *Cluster, i int, endpoints map[string]int) {

@@ -48,7 +48,7 @@ func TestOnlyComingUpIsNotHealthy(t *testing.T) {
 	r := nightcrier.Resource{Kind: scene.NamespaceKind, Name: "shop"}
 	f := &scene.Facts{Now: scenetest.Now, Scene: scenetest.New(t, scenetest.JoinDocs(starts.docs("young"), scenetest.WellWorkload("fine", "{name: A, value: b}", ""))), Target: r, Owner: r, OwnerRead: true}
 	rep := compose.AssembleReport(compose.Case{Incident: &nightcrier.Incident{}, Mask: func(s string) string { return s }}, f, explainFacts(f), nil, nil)
-	if rep.Verdict != nightcrier.VerdictUndetermined || !strings.Contains(rep.Hypotheses[0].Statement, "Deployment shop/young is coming up") || !strings.Contains(rep.Actions[0].Action, "Look again") {
+	if rep.Verdict != nightcrier.VerdictUndetermined || !strings.Contains(rep.Hypotheses[0].Statement, "Deployment shop/young is in progress") || !strings.Contains(rep.Actions[0].Action, "Look again") {
 		t.Errorf("verdict %s, %q, %+v", rep.Verdict, rep.Hypotheses[0].Statement, rep.Actions)
 	}
 }

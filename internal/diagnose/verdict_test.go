@@ -55,6 +55,13 @@ func TestAnAllClearIsProved(t *testing.T) {
 	warned := func(kind, at string) string {
 		return well + "\n---\n" + fmt.Sprintf(`{apiVersion: v1, kind: Event, metadata: {namespace: shop, name: e1}, type: Warning, reason: UpgradeFailed, message: another operation is in progress, involvedObject: {kind: %s, namespace: shop, name: fine}, lastTimestamp: %q}`, kind, at)
 	}
+	begun := func(doc string) string { return well + "\n---\n" + doc }
+	claim := func(at, reason string) string {
+		return begun(fmt.Sprintf(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {namespace: shop, name: data, creationTimestamp: %q}, spec: {storageClassName: fast}, status: {phase: Pending}}`, at) + "\n---\n" +
+			fmt.Sprintf(`{apiVersion: v1, kind: Event, metadata: {namespace: shop, name: e1}, type: Normal, reason: %s, message: it is said, involvedObject: {kind: PersistentVolumeClaim, namespace: shop, name: data}, lastTimestamp: "2026-03-01T11:59:00Z"}`, reason))
+	}
+	const rolling = `{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: shop, name: slow, generation: 2, creationTimestamp: "2026-02-01T10:00:00Z"}, spec: {replicas: 1, progressDeadlineSeconds: 300}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1, conditions: [{type: Progressing, status: "True", reason: ReplicaSetUpdated, lastUpdateTime: "2026-03-01T11:59:00Z"}]}}`
+	const deleted = `{apiVersion: example.org/v1, kind: Bucket, metadata: {namespace: shop, name: b, deletionTimestamp: "2026-03-01T11:57:00Z", finalizers: [example.org/cloud]}}`
 	cleared := alert("HttpLatencyHigh", "p99 is high")
 	cleared.Cleared = true
 	for name, c := range map[string]struct {
@@ -89,6 +96,14 @@ func TestAnAllClearIsProved(t *testing.T) {
 		"a node that is ready since a minute":  {nodeWith("2026-03-01T11:59:00Z", `{type: DiskPressure, status: "False"}`), node, alert(nightcrier.FaultNodeUnhealthy, ""), false, "until 12:09:00 UTC"},
 		"a disk that is nearly full":           {nodeWith("2026-02-01T10:00:00Z", `{type: DiskPressure, status: "False"}`), node, alert(nightcrier.FaultNodePressure, "less than 5% left"), false, "5% left"},
 		"a node whose pressure is over":        {nodeWith("2026-02-01T10:00:00Z", `{type: DiskPressure, status: "False"}`), node, alert(nightcrier.FaultNodePressure, "n1 has condition DiskPressure"), true, ""},
+		"a claim that has just been made":      {claim("2026-03-01T11:58:40Z", "ExternalProvisioning"), whole, nightcrier.Event{}, false, "PersistentVolumeClaim shop/data is in progress: since 11:58:40 UTC (1m20s) it waits for its volume (it is said). From 12:01:40 UTC on"},
+		"a claim that waits for its Pod":       {claim("2026-03-01T11:58:40Z", "WaitForFirstConsumer"), whole, nightcrier.Event{}, true, ""},
+		"a balancer that was just asked for":   {begun(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: edge, creationTimestamp: "2026-03-01T11:55:00Z"}, spec: {type: LoadBalancer}}`), whole, nightcrier.Event{}, false, "Service shop/edge is in progress"},
+		"a balancer that is there":             {begun(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: edge, creationTimestamp: "2026-03-01T11:55:00Z"}, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 192.0.2.1}]}}}`), whole, nightcrier.Event{}, true, ""},
+		"a deletion that waits":                {begun(deleted), whole, nightcrier.Event{}, false, "it waits for its finalizers example.org/cloud"},
+		"a deletion of something else":         {begun(deleted), fine, nightcrier.Event{}, true, ""},
+		"a Pod within its time to say goodbye": {begun(`{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: fine-5d4f8c7b9d-old22, creationTimestamp: "2026-02-01T10:00:00Z", deletionTimestamp: "2026-03-01T12:30:00Z", labels: {app: fine, pod-template-hash: 5d4f8c7b9d}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: fine-5d4f8c7b9d, uid: u, controller: true}]}, status: {phase: Running, conditions: [{type: Ready, status: "True"}]}}`), whole, nightcrier.Event{}, true, ""},
+		"a rollout that gets on":               {begun(rolling), whole, nightcrier.Event{}, false, "From 12:04:00 UTC on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := judged(t, c.docs, c.target, c.event)
@@ -98,6 +113,9 @@ func TestAnAllClearIsProved(t *testing.T) {
 			}
 			if !strings.Contains(r.Hypotheses[0].Statement, c.says) {
 				t.Errorf("it says %q", r.Hypotheses[0].Statement)
+			}
+			if waits := strings.Contains(c.says, "UTC"); waits && !r.LookAgainAt.After(scenetest.Now) {
+				t.Errorf("look again at %s", r.LookAgainAt)
 			}
 			if !over && (len(r.NotChecked) == 0 || len(r.Actions) == 0 || r.Hypotheses[0].Falsification.Command == "" && c.target.Kind != scene.ClusterKind) {
 				t.Errorf("not checked %+v, steps %+v, test %+v", r.NotChecked, r.Actions, r.Hypotheses[0].Falsification)

@@ -329,8 +329,8 @@ func (r reading) jumpBefore(at int) int {
 }
 
 // maskReading masks what a reader finds in a text, where that is written.
-func (m *Masker) maskReading(s string) string {
-	for range maxRounds {
+func (m *Masker) maskReading(s string, left *patience) string {
+	for first := true; first || left.again(); first = false {
 		before := s
 		plain, seen := readText(s, true)
 		s = m.maskSeen(s, plain, seen)
@@ -341,7 +341,7 @@ func (m *Masker) maskReading(s string) string {
 		if s == before {
 			break
 		}
-		s = m.walked(s)
+		s = m.walked(s, left)
 	}
 	return s
 }
@@ -377,12 +377,12 @@ func (m *Masker) maskSeen(s string, plain, seen reading) string {
 // maskReadObjects masks the Secrets and the base64 that a reader finds in a text. Where they
 // are disguised, all of the text loses its disguises: who takes it apart cannot say where
 // it was written.
-func (m *Masker) maskReadObjects(s string, level int) string {
+func (m *Masker) maskReadObjects(s string, level int, left *patience) string {
 	for _, obeys := range []bool{true, false} {
 		_, seen := readText(s, obeys)
 		if masked := m.maskEncoded(m.maskSecretObjects(seen.text), level); masked != seen.text {
-			masked, _ = m.maskRules(masked)
-			s = m.maskAgain(masked, level)
+			masked, _ = m.maskRules(masked, left)
+			s = m.maskAgain(masked, level, left)
 		}
 		if !seen.orders {
 			break

@@ -69,7 +69,7 @@ func (m *Masker) value(key string, v any) any {
 			if k == "value" {
 				under = cmp.Or(called, key) // an environment variable, or a field of its own
 			}
-			name, _ := m.maskRules(m.maskKnown(k))
+			name, _ := m.maskRules(m.maskKnown(k), newPatience())
 			out[name] = m.value(under, e)
 		}
 		return out
@@ -90,7 +90,7 @@ func (m *Masker) scalar(key string, v any) any {
 	if err != nil {
 		return v
 	}
-	masked, _ := m.maskRules(m.maskKnown(string(plain)))
+	masked, _ := m.maskRules(m.maskKnown(string(plain)), newPatience())
 	if masked == string(plain) {
 		return v
 	}

@@ -77,9 +77,10 @@ func (m *Masker) text(s string, level int) string {
 	masked := m.maskKnown(s)
 	masked = m.maskSecretObjects(masked)
 	masked = m.maskEncoded(masked, level)
-	masked, disguised := m.maskRules(masked)
-	if masked = m.maskAgain(masked, level); disguised {
-		masked = m.maskReadObjects(masked, level)
+	left := newPatience()
+	masked, disguised := m.maskRules(masked, left)
+	if masked = m.maskAgain(masked, level, left); disguised {
+		masked = m.maskReadObjects(masked, level, left)
 	}
 	if m.learned() != before {
 		// What was learned may stand before the name that gave it away.
@@ -90,8 +91,8 @@ func (m *Masker) text(s string, level int) string {
 
 // maskAgain masks the objects and the base64 in a text once more in which tags have come to
 // stand: they may begin and end elsewhere now.
-func (m *Masker) maskAgain(s string, level int) string {
-	for range maxRounds {
+func (m *Masker) maskAgain(s string, level int, left *patience) string {
+	for first := true; first || left.again(); first = false {
 		again := m.maskSecretObjects(s)
 		if tagsTouch(again, func(c byte) bool { return base64Bytes[c] }) {
 			again = m.maskEncoded(again, level)
@@ -99,7 +100,7 @@ func (m *Masker) maskAgain(s string, level int) string {
 		if again == s {
 			break
 		}
-		s, _ = m.maskRules(again)
+		s, _ = m.maskRules(again, left)
 	}
 	return s
 }
@@ -191,6 +192,8 @@ type walk struct {
 	// out once shifted.
 	hints []int
 	taken []shift
+	// close are the parts beside which hints are asked again, where not all are.
+	close []part
 }
 
 // shift is a part of a text that something longer or shorter stands for.
@@ -199,32 +202,55 @@ type shift struct {
 	by int // how much farther on everything behind it stands
 }
 
-// maxRounds is how often a text is walked over again in which tags have come to stand. Only
-// who tries to have secrets look like names of others needs more than two.
+// maxRounds is how often a text is walked over again in which tags have come to stand, by all that
+// walk over it together. Only who tries to have secrets look like names of others needs more than a
+// few.
 const maxRounds = 16
+
+// wholeRounds is how often all hints are asked again. From then on only those are near which
+// something was taken: of a text in which one value grows round by round, most stays as it is.
+const wholeRounds = 2
+
+// patience is how often a text is still walked over again.
+type patience int
+
+func newPatience() *patience {
+	p := patience(maxRounds)
+	return &p
+}
+
+// again takes one of the walks that are left, and reports whether there was one.
+func (p *patience) again() bool {
+	*p--
+	return *p >= 0
+}
 
 // maskRules walks over s and applies the rules where their hints stand. Where tags stand
 // now, a rule may find what it did not before: the hints are asked again until none does,
 // so that masking what is masked changes nothing. It reports whether s is disguised.
-func (m *Masker) maskRules(s string) (masked string, disguised bool) {
+func (m *Masker) maskRules(s string, left *patience) (masked string, disguised bool) {
 	if disguised = isDisguised(s); disguised {
-		s = m.maskReading(s) // before a part of what is meant is taken for the whole
+		s = m.maskReading(s, left) // before a part of what is meant is taken for the whole
 	}
-	return m.walked(s), disguised
+	return m.walked(s, left), disguised
 }
 
 // walked is a text in whose walks nothing more is found.
-func (m *Masker) walked(s string) string {
+func (m *Masker) walked(s string, left *patience) string {
 	w := &walk{m: m, s: s}
 	w.everywhere()
 	for round := 1; w.done > 0; round++ {
 		m.learn(w.found)
 		w.out.WriteString(w.s[w.done:])
 		s = w.out.String()
-		if round > maxRounds {
+		if !left.again() {
 			break
 		}
-		w = &walk{m: m, s: s, hints: w.shifted()}
+		next := &walk{m: m, s: s, hints: w.shifted()}
+		if round > wholeRounds {
+			next.close = w.besideTaken()
+		}
+		w = next
 		w.again()
 	}
 	return s
@@ -266,14 +292,18 @@ func (w *walk) note(from, to int) {
 func (w *walk) again() {
 	hints, from := w.hints, 0
 	w.hints = make([]int, 0, len(hints))
+	near := w.close
 	for i, at := range append(hints, len(w.s)) {
+		for len(near) > 0 && near[0].to < at {
+			near = near[1:]
+		}
 		for len(w.ahead) > 0 && w.ahead[0].from <= at {
 			from = max(from, w.takeAhead())
 		}
 		if i == len(hints) {
 			break
 		}
-		if at < from {
+		if at < from || w.close != nil && (len(near) == 0 || at < near[0].from) {
 			w.hints = append(w.hints, at)
 		} else if p := w.find(at); w.take(p) {
 			from = max(from, p.to)
@@ -310,6 +340,16 @@ func (w *walk) take(p part) bool {
 	}
 	w.done = p.to
 	return true
+}
+
+// besideTaken is what lies around the parts that were taken, once tags stand for them.
+func (w *walk) besideTaken() []part {
+	all, by := make([]part, 0, len(w.taken)), 0
+	for _, t := range w.taken {
+		all = append(all, part{t.from + by - 2*window, t.to + t.by + 2*window})
+		by = t.by
+	}
+	return all
 }
 
 // shifted returns where the hints stand once tags stand for what was taken.

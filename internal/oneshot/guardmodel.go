@@ -36,12 +36,12 @@ type ModelGuardOptions struct {
 type ModelGuards struct {
 	unset, set []string
 	ledger     *budget.Ledger
-	purse      *purse
+	account    *account
 	guards     []*model.Guard
 }
 
-// purse is what a command may spend on all models together.
-type purse struct {
+// account is what a command may spend on all models together.
+type account struct {
 	*budget.Account
 
 	mu  sync.Mutex
@@ -49,8 +49,8 @@ type purse struct {
 }
 
 // Reserve implements model.Budget.
-func (p *purse) Reserve(ctx context.Context, w model.Want) (model.Grant, error) {
-	g, err := p.Account.Reserve(ctx, budget.Want(w), nil)
+func (p *account) Reserve(ctx context.Context, w model.Want) (model.Grant, error) {
+	g, err := p.Account.Reserve(ctx, w, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (p *purse) Reserve(ctx context.Context, w model.Want) (model.Grant, error) 
 }
 
 // noteRefusal keeps why.
-func (p *purse) noteRefusal(err error) {
+func (p *account) noteRefusal(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.why == nil {
@@ -84,7 +84,7 @@ func OpenModelGuards(o ModelGuardOptions) (_ *ModelGuards, err error) {
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "agent.prices: %w", err)
 	}
-	m.purse = &purse{Account: m.ledger.Account(budget.Who{Run: nightcrier.NewID()}, budget.Limits{Run: budget.Limit{Money: o.USD}})}
+	m.account = &account{Account: m.ledger.Account(budget.Who{Run: nightcrier.NewID()}, budget.Limits{Run: budget.Limit{Money: o.USD}})}
 	for _, p := range nightcrier.Providers() {
 		if err := m.openGuard(p, o, prices); err != nil {
 			return nil, err
@@ -110,7 +110,7 @@ func (m *ModelGuards) openGuard(p nightcrier.Provider, o ModelGuardOptions, pric
 	g, err := model.Start(l, model.Config{
 		Provider: p, Upstream: firstSet(o.Environ, addresses), Key: key, Prices: prices, NeedsPrice: true,
 		Unpriced: "in the file that --config names, or to NIGHTCRIER_AGENT_PRICES",
-		Budget:   m.purse, Spent: m.purse.noteRefusal, Logger: o.Logger,
+		Budget:   m.account, Spent: m.account.noteRefusal, Logger: o.Logger,
 	})
 	if err != nil {
 		return errors.Join(err, l.Close())
@@ -154,10 +154,10 @@ func (m *ModelGuards) Close() (Spent, error) {
 		_ = g.Close() // what is cut belongs to nobody any more
 	}
 	m.guards = nil
-	sum, err := m.purse.Used()
-	m.purse.mu.Lock()
-	defer m.purse.mu.Unlock()
-	return spentOf(budget.Line{Sum: sum}, budget.Limit{}), errors.Join(m.purse.why, err, m.closeAll())
+	sum, err := m.account.Used()
+	m.account.mu.Lock()
+	defer m.account.mu.Unlock()
+	return spentOf(budget.Line{Sum: sum}, budget.Limit{}), errors.Join(m.account.why, err, m.closeAll())
 }
 
 func (m *ModelGuards) closeAll() (err error) {

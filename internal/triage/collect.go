@@ -31,7 +31,11 @@ func (s *session) prepareRun(ctx context.Context) (nightcrier.AgentResult, error
 	if s.Workspace == nil {
 		return run.UnpreparedResult(ctx, s.NoWorkspace)
 	}
-	if err := errors.Join(s.removeOldResults(), s.fillWorkspace(ctx)); err != nil {
+	err := s.awaitEarlierScript(ctx)
+	if err == nil {
+		err = errors.Join(s.removeOldResults(), s.fillWorkspace(ctx))
+	}
+	if err != nil {
 		return run.UnpreparedResult(ctx, err)
 	}
 	if res, err := s.CancelledEarly(ctx); err != nil || res.State.Terminal() {

@@ -2,6 +2,7 @@ package triage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -35,7 +36,7 @@ const (
 // returns what is added to our own triage report, and what is lacking. An error is
 // that the run cannot go on; that the script fails is none.
 func (s *session) runTriageScript(ctx context.Context) (section, lacking string, err error) {
-	if s.Order.Agent.TriageScript == "" || !s.Order.Agent.Preload || s.Order.Agent.Executor == run.Builtin {
+	if !s.hasTriageScript() {
 		return "", "", nil
 	}
 	printed, res, err := s.awaitTriageScript(ctx)
@@ -49,6 +50,29 @@ func (s *session) runTriageScript(ctx context.Context) (section, lacking string,
 		s.Log.Warn("the triage script failed", "event", "triage_script", "path", s.Order.Agent.TriageScript, "failure_class", res.FailureClass, "failure_reason", res.FailureReason)
 	}
 	return triageSection(s.Order.Agent.TriageScript, printed, lacking), lacking, s.AppendNote(ctx, "triage", run.NewLogItem("%s; it printed %d bytes", ended, len(printed)))
+}
+
+func (s *session) hasTriageScript() bool {
+	return s.Order.Agent.TriageScript != "" && s.Order.Agent.Preload && s.Order.Agent.Executor != run.Builtin
+}
+
+// awaitEarlierScript waits until the script has ended that an earlier try of this step started,
+// before its server died: what it reads goes where this try puts what it reads.
+func (s *session) awaitEarlierScript(ctx context.Context) error {
+	if !s.hasTriageScript() {
+		return nil
+	}
+	all, err := s.workers.List(ctx)
+	for _, w := range all {
+		if w.RunID != s.Order.RunID || w.Attempt != triageAttempt {
+			continue
+		}
+		_, one := s.workers.Follow(ctx, w.Handle, 0, nil)
+		if nightcrier.CodeOf(one) != nightcrier.NotFound { // it was never started
+			err = errors.Join(err, one)
+		}
+	}
+	return err
 }
 
 // awaitTriageScript starts the script, unless an earlier try of this step did, and

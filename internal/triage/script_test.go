@@ -12,6 +12,8 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/diagnose"
+	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/run"
 )
@@ -84,6 +86,46 @@ func TestTriageScript(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A server that died while the script ran collects once more. What the script still reads, and
+// leaves behind, is none of that.
+func TestASecondTryAwaitsTheScript(t *testing.T) {
+	var b *bench
+	awaited := false
+	reader := func(name string, _ *mask.Masker, _ func(context.Context, journal.Request) error) diagnose.Reader {
+		if !awaited {
+			t.Error("the facts are collected while the script runs")
+		}
+		d, err := scenarios()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return recorded(d, name)
+	}
+	b = newBench(t, "script", reader, attempt{result: success()}, attempt{report: "facts", result: success()})
+	b.clusters.access = func(context.Context, string, string) (*backend.Credential, string) { return &backend.Credential{}, "" }
+	earlier := backend.Owned{Handle: backend.Handle{Backend: "script", ID: "earlier"}, RunID: b.run.ID, Attempt: triageAttempt, Alive: true}
+	other := backend.Owned{Handle: backend.Handle{Backend: "script", ID: "other"}, RunID: nightcrier.NewID(), Attempt: triageAttempt, Alive: true}
+	b.agents.alive = []backend.Owned{other, earlier}
+	b.agents.followed = func(h backend.Handle) {
+		if h == other.Handle {
+			t.Error("the script of another run is awaited")
+		}
+		if awaited = awaited || h == earlier.Handle; len(b.agents.launched()) == 0 {
+			ws, err := b.root.Open(b.inc.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ws.Close()
+			if err := os.WriteFile(filepath.Join(ws.Dir(), ".scratch", "investigation.md"), []byte("# forged"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if inc := b.investigateWith(agent.Spec{Preload: true, TriageScript: "/x.sh"}); inc.Status != nightcrier.Resolved || !awaited {
+		t.Errorf("ended %s: %s; awaited %v", inc.Status, inc.FailureReason, awaited)
 	}
 }
 

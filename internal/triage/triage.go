@@ -74,12 +74,14 @@ type Triage struct {
 	// Announce tells people how an incident ended, once; the report is nil where there is
 	// none.
 	Announce func(ctx context.Context, inc nightcrier.Incident, rep *nightcrier.Report, runID string) error
+
+	workers run.Workers
 }
 
 // AddTo makes a run able to investigate.
 func (t *Triage) AddTo(c *run.Config) {
 	c.Actions = map[string]run.Action{run.Collect: action(t.collect), run.Check: action(t.check), run.Notify: action(t.notify)}
-	c.Report, c.Clusters = reportContract{t}, t.Clusters
+	c.Report, c.Clusters, t.workers = reportContract{t}, t.Clusters, c.Workers
 }
 
 // action is a step of a triage.

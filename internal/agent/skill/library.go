@@ -153,16 +153,32 @@ func (p place) shownName(dir string) string {
 	return filepath.Join(p.dir, dir)
 }
 
-// Find returns the skill of that name. It is Invalid when the place that has it
+// dirsOf lists the directories of the place that hold the skill of a name, which may have
+// a domain: the place's own domain of that name, or else none.
+func (p place) dirsOf(name string) []string {
+	found := p.dirsHaving(name, "SKILL.md")
+	_, base, ok := strings.Cut(name, "/")
+	if !ok || len(found) > 0 {
+		return found
+	}
+	return slices.DeleteFunc(p.dirsHaving(base, "SKILL.md"), func(dir string) bool {
+		above := path.Dir(dir)
+		return above != "." && path.Base(above) != "skills"
+	})
+}
+
+// Find returns the skill of that name, with its domain or without. It is Invalid when the place that has it
 // holds it twice, or broken: nobody should believe that it is in use. NotFound
 // says where it was looked for.
 func (l *Library) Find(name string) (*Skill, error) {
-	if err := CheckName(name); err != nil {
-		return nil, err
+	for _, part := range strings.SplitN(name, "/", 2) {
+		if err := CheckName(part); err != nil {
+			return nil, err
+		}
 	}
 	var looked []string
 	for _, p := range l.places {
-		switch found := p.dirsHaving(name, "SKILL.md"); len(found) {
+		switch found := p.dirsOf(name); len(found) {
 		case 0:
 			looked = append(looked, p.from)
 		case 1:

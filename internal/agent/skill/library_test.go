@@ -81,6 +81,40 @@ func find(o Options) (*Skill, error) {
 	return l.Find(Troubleshooter)
 }
 
+// With its domain, a skill is not that of another domain; where a place has no domains, its
+// name is enough.
+func TestFindInADomain(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"its own":               {map[string]string{"dev/deployer/SKILL.md": "yes", "ops/deployer/SKILL.md": "no"}, "yes"},
+		"its own, not the bare": {map[string]string{"dev/deployer/SKILL.md": "yes", "deployer/SKILL.md": "no"}, "yes"},
+		"another's":             {map[string]string{"ops/deployer/SKILL.md": "no"}, ""},
+		"none":                  {map[string]string{"deployer/SKILL.md": "yes"}, "yes"},
+		"in a repository":       {map[string]string{"some/skills/deployer/SKILL.md": "yes"}, "yes"},
+	} {
+		l, err := Open(Options{CacheDir: tree(t, c.files)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := l.Find("dev/deployer")
+		switch {
+		case c.want == "" && nightcrier.CodeOf(err) != nightcrier.NotFound:
+			t.Errorf("%s: %v", name, err)
+		case c.want != "" && (err != nil || s.Name != "deployer" || s.Files()[0].Text != c.want):
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+	l, err := Open(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := l.Find("sre/" + Troubleshooter); err != nil || s.From != embeddedName {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 func TestWhatCannotBeFoundSaysWhereItWasLookedFor(t *testing.T) {
 	cache, source := tree(t, map[string]string{"x/SKILL.md": ""}), tree(t, nil)
 	l, err := Open(Options{CacheDir: cache, Sources: []Source{{Path: source}}})
@@ -91,7 +125,7 @@ func TestWhatCannotBeFoundSaysWhereItWasLookedFor(t *testing.T) {
 	if nightcrier.CodeOf(err) != nightcrier.NotFound || !strings.Contains(err.Error(), source) || !strings.Contains(err.Error(), cache) || !strings.Contains(err.Error(), "payments/SKILL.md") {
 		t.Errorf("%v", err)
 	}
-	for _, name := range []string{"", "..", "../x", "*", "[x]", "X", "a/b", "a b", strings.Repeat("a", 65)} {
+	for _, name := range []string{"", "..", "../x", "*", "[x]", "X", "a/b/c", "../b", "a/..", "/a", "a/", "a/*", "a b", strings.Repeat("a", 65)} {
 		if _, err := l.Find(name); nightcrier.CodeOf(err) != nightcrier.Invalid {
 			t.Errorf("%q: %v", name, err)
 		}

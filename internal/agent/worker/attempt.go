@@ -76,7 +76,7 @@ type attempt struct {
 	boxPID   int          // of a process above all that is in it
 	guard    *model.Guard
 	calls    *exchanges    // of the guard; nil when they cannot be kept
-	purse    *purse        // nil where nothing is counted
+	account  *runAccount   // nil where nothing is counted
 	cluster  *cluster      // nil when the agent cannot look into it
 	records  *records      // nil for an agent that cannot look at anything
 	tools    *tools.Server // nil for an agent that has all it needs in a shell
@@ -267,8 +267,8 @@ func (a *attempt) closeRest() {
 			a.log.Warn("clean up after the sandbox", "error", err)
 		}
 	}
-	if a.purse != nil {
-		a.purse.close()
+	if a.account != nil {
+		a.account.close()
 	}
 	if a.cluster != nil {
 		a.cluster.close()

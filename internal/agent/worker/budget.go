@@ -11,8 +11,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/guard/model"
 )
 
-// purse is a run's part of the record of what all workers spend.
-type purse struct {
+// runAccount is a run's part of the record of what all workers spend.
+type runAccount struct {
 	ledger  *budget.Ledger
 	account *budget.Account
 	note    func(level, text string)
@@ -22,9 +22,9 @@ type purse struct {
 	waiting time.Duration
 }
 
-// openPurse opens the record; its errors keep the agent from being started, as nobody
+// openAccount opens the record; its errors keep the agent from being started, as nobody
 // could say what it spends.
-func (a *attempt) openPurse() error {
+func (a *attempt) openAccount() error {
 	if a.spec.BudgetDir == "" {
 		return nil
 	}
@@ -33,14 +33,14 @@ func (a *attempt) openPurse() error {
 		return budgetError{err}
 	}
 	who := budget.Who{Run: a.spec.RunID, Incident: a.spec.IncidentID, Cluster: a.spec.Cluster}
-	a.purse = &purse{ledger: ledger, account: ledger.Account(who, a.spec.Budget), note: a.appendNote}
+	a.account = &runAccount{ledger: ledger, account: ledger.Account(who, a.spec.Budget), note: a.appendNote}
 	return nil
 }
 
 // Reserve implements model.Budget.
-func (p *purse) Reserve(ctx context.Context, w model.Want) (model.Grant, error) {
+func (p *runAccount) Reserve(ctx context.Context, w model.Want) (model.Grant, error) {
 	var began time.Time
-	g, err := p.account.Reserve(ctx, budget.Want(w), func(why string) {
+	g, err := p.account.Reserve(ctx, w, func(why string) {
 		began = time.Now()
 		p.beginWait(why)
 	})
@@ -54,7 +54,7 @@ func (p *purse) Reserve(ctx context.Context, w model.Want) (model.Grant, error) 
 }
 
 // beginWait notes the first wait of a run; the others are counted.
-func (p *purse) beginWait(why string) {
+func (p *runAccount) beginWait(why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waits++; p.waits == 1 {
@@ -62,14 +62,14 @@ func (p *purse) beginWait(why string) {
 	}
 }
 
-func (p *purse) endWait(waited time.Duration) {
+func (p *runAccount) endWait(waited time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting += waited
 }
 
 // close notes how often the run's calls waited, and for how long in all.
-func (p *purse) close() {
+func (p *runAccount) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.waits > 0 {

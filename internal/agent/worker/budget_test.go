@@ -278,7 +278,7 @@ func TestWaitIsNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	notes := make(chan string, 10)
-	p := &purse{ledger: l, account: l.Account(budget.Who{Run: "this"}, limits), note: func(level, text string) { notes <- level + ": " + text }}
+	p := &runAccount{ledger: l, account: l.Account(budget.Who{Run: "this"}, limits), note: func(level, text string) { notes <- level + ": " + text }}
 	w := model.Want{Output: 50, Least: 50}
 	ctx, hangUp := context.WithCancel(t.Context())
 	hungUp := make(chan error)

@@ -33,7 +33,7 @@ func (a *attempt) newJob() agent.Job {
 		j.ModelURL, j.ModelToken = a.guard.URL(), a.guard.Token()
 	}
 	if a.tools != nil {
-		j.ToolsURL, j.ToolsToken, j.ToolsTokenURL, j.Tools = a.tools.URL(), a.tools.Token(), a.tools.TokenURL(), a.tools.Names()
+		j.ToolsURL, j.ToolsToken, j.Tools = a.tools.URL(), a.tools.Token(), a.tools.Names()
 	}
 	return j
 }

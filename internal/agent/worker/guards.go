@@ -84,12 +84,12 @@ func (a *attempt) openModel(l net.Listener) (err error) {
 		}
 		a.noteAnswer(x)
 	}
-	if err := a.openPurse(); err != nil {
+	if err := a.openAccount(); err != nil {
 		l.Close()
 		return err
 	}
-	if a.purse != nil {
-		cfg.Budget, cfg.NeedsPrice, cfg.Spent = a.purse, a.spec.Budget.InMoney(), a.outOfBudget
+	if a.account != nil {
+		cfg.Budget, cfg.NeedsPrice, cfg.Spent = a.account, a.spec.Budget.InMoney(), a.outOfBudget
 	}
 	if a.executor.TurnsUncounted {
 		cfg.Answers, cfg.Exhausted = a.spec.MaxTurns, func() { a.requestStop(outOfTurns(a.spec.MaxTurns)) }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -86,9 +87,7 @@ type stopCause struct {
 }
 
 func cancelCause(cause string) stopCause {
-	if cause == "" {
-		cause = "cancelled"
-	}
+	cause = cmp.Or(cause, "cancelled")
 	return stopCause{Stop: agent.Stop{State: nightcrier.StateCancelled, Class: nightcrier.FailCancelled, Reason: cause}}
 }
 

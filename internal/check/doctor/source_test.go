@@ -19,10 +19,10 @@ import (
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api"
-	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 	guardkube "nightcrier.dev/nightcrier/internal/guard/kube"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/test/apitest"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 )
 
 // looksLike compares a check with what it should say.

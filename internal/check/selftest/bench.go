@@ -255,12 +255,7 @@ var walls = []string{
 
 func isWalled(output string) bool {
 	output = strings.ToLower(output)
-	for _, w := range walls {
-		if strings.Contains(output, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(walls, func(w string) bool { return strings.Contains(output, w) })
 }
 
 // maxDetail bounds what of an output or error a result tells, in bytes.
@@ -302,12 +297,7 @@ func (b *Bench) InBox(ctx context.Context, commands []string) ([]Ran, Trail, err
 }
 
 func anyMade(all []Ran) bool {
-	for _, r := range all {
-		if r.Made {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(r Ran) bool { return r.Made })
 }
 
 // attackScript runs the commands and says when each began and ended. Nobody can say so

@@ -10,6 +10,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -89,10 +90,7 @@ func ContextName(kubeconfig, context string) string {
 }
 
 func describeKubeconfig(kubeconfig string) string {
-	if kubeconfig == "" {
-		return "(from KUBECONFIG, ~/.kube/config or the Pod)"
-	}
-	return kubeconfig
+	return cmp.Or(kubeconfig, "(from KUBECONFIG, ~/.kube/config or the Pod)")
 }
 
 // New is Dial for a configuration that is already at hand.
@@ -163,9 +161,7 @@ func (c *Client) fetchBody(ctx context.Context, r request) ([]byte, error) {
 }
 
 func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
-	if r.method == "" {
-		r.method = http.MethodGet
-	}
+	r.method = cmp.Or(r.method, http.MethodGet)
 	target := c.base.Scheme + "://" + c.base.Host + trimSlash(c.base.EscapedPath()) + r.path
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()

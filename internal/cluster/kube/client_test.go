@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -209,6 +210,35 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// Any kind can be meant that the cluster serves, by whatever it is called; it is asked once.
+func TestServedKind(t *testing.T) {
+	asked := 0
+	c := dial(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked++; r.URL.Path != "/apis" {
+			t.Errorf("sent: %s", r.URL.RequestURI())
+		}
+		io.WriteString(w, `{"kind":"APIGroupDiscoveryList","apiVersion":"apidiscovery.k8s.io/v2","items":[{"metadata":{"name":"cert-manager.io"},"versions":[
+			{"version":"v1","resources":[{"resource":"certificates","responseKind":{"kind":"Certificate"},"scope":"Namespaced","shortNames":["cert"]},{"resource":"clusterissuers","responseKind":{"kind":"ClusterIssuer"},"scope":"Cluster"}]},
+			{"version":"v1alpha2","resources":[{"resource":"certificates","responseKind":{"kind":"Certificate"},"scope":"Namespaced"}]}]}]}`)
+	})
+	for word, want := range map[string]string{
+		"certificate": "cert-manager.io/v1 certificates false", "Certificate.cert-manager.io": "cert-manager.io/v1 certificates false", "cert": "cert-manager.io/v1 certificates false",
+		"clusterissuers": "cert-manager.io/v1 clusterissuers true", "deployment": "apps/v1 deployments false",
+	} {
+		if k, err := c.ServedKind(t.Context(), word); err != nil || fmt.Sprint(k.APIVersion(), " ", k.Plural, " ", k.ClusterWide) != want {
+			t.Errorf("%s: %+v, %v; want %s", word, k, err, want)
+		}
+	}
+	for _, word := range []string{"certificat", "certificate.example.com", ""} {
+		if _, err := c.ServedKind(t.Context(), word); nightcrier.CodeOf(err) != nightcrier.Invalid {
+			t.Errorf("%s: %v", word, err)
+		}
+	}
+	if asked != 1 {
+		t.Errorf("asked %d times", asked)
+	}
+}
+
 func TestHostileNamesAreNotSent(t *testing.T) {
 	c := dial(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("sent: %s", r.URL.RequestURI()) })
 	for _, name := range []string{"", "..", "../../secrets/x", "a/b", "a?watch=1", "a%2fb", "@/etc/shadow", "a\nb"} {
@@ -220,7 +250,7 @@ func TestHostileNamesAreNotSent(t *testing.T) {
 			t.Errorf("Logs(%q): %v", name, err)
 		}
 	}
-	for _, kind := range []string{"", "pods/exec", "Unknown"} {
+	for _, kind := range []string{"", "pods/exec"} {
 		if _, err := c.List(t.Context(), kind, "shop", "", "", 1); nightcrier.CodeOf(err) != nightcrier.Invalid {
 			t.Errorf("List(%q): %v", kind, err)
 		}

@@ -14,17 +14,19 @@ import (
 type kindCache struct {
 	mu    sync.Mutex
 	known map[string]kinds.Kind // by apiVersion + " " + kind
+	// served are all that the cluster has, nil until somebody asks by a bare name.
+	served []kinds.Kind
 }
 
 // findKind finds where objects of res's kind are. A kind that is not built in is
-// looked up with one read, which needs its apiVersion.
+// looked up with one read.
 func (c *Client) findKind(ctx context.Context, apiVersion, kind string) (kinds.Kind, error) {
 	group, version := splitAPIVersion(apiVersion)
 	if k, ok := kinds.Named(kind); ok && k.Use == kinds.Read && (apiVersion == "" || k.Group == group) {
 		return k, nil
 	}
 	if version == "" {
-		return kinds.Kind{}, unknownKind(kind)
+		return c.ServedKind(ctx, kind)
 	}
 	key := apiVersion + " " + kind
 	c.kinds.mu.Lock()

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 
@@ -21,8 +22,6 @@ func (c *Client) Read(ctx context.Context, path string, query url.Values, accept
 	if maxBytes <= 0 || maxBytes > maxBody {
 		maxBytes = maxBody
 	}
-	if accept == "" {
-		accept = acceptJSON
-	}
+	accept = cmp.Or(accept, acceptJSON)
 	return c.fetchBody(ctx, request{what: "read " + path, path: path, query: query, accept: accept, limit: maxBytes})
 }

@@ -15,14 +15,6 @@ type Resource struct {
 	ClusterWide bool
 }
 
-// String is "deployments.apps"; the core group has no suffix.
-func (r Resource) String() string {
-	if r.Group == "" {
-		return r.Name
-	}
-	return r.Name + "." + r.Group
-}
-
 // besides are what is read beyond the kinds of kinds.Read: logs, usage, and what
 // kubectl describe looks up.
 var besides = []Resource{

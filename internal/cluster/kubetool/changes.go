@@ -38,7 +38,7 @@ var changesTool = Tool{
 
 func whatChanged(ctx context.Context, r *reading, a Args) error {
 	ns, name, word := a.String("namespace"), a.String("name"), strings.ToLower(a.String("kind"))
-	if err := checkNames("x", ns, orOther(name, "x")); err != nil {
+	if err := checkNames("x", ns, cmp.Or(name, "x")); err != nil {
 		return err
 	}
 	switch {

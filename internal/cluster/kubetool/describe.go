@@ -1,6 +1,7 @@
 package kubetool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -215,14 +216,14 @@ func (r *reading) writeRemainder(doc any) error {
 	if len(said) > describedYAML {
 		said = text.KeepBytes(said, describedYAML) + "\n(cut; kubernetes_get shows it in full)\n"
 	}
-	r.writeTextf("%s", fenceText(said))
+	r.writeTextf("%s", Fence(said))
 	return nil
 }
 
 // eventsAbout lists the events about the object. Those about cluster-wide
 // objects are kept in the default namespace.
 func (r *reading) eventsAbout(ctx context.Context, k kind, doc any) error {
-	ns := orOther(textAt(doc, "metadata", "namespace"), metav1.NamespaceDefault)
+	ns := cmp.Or(textAt(doc, "metadata", "namespace"), metav1.NamespaceDefault)
 	list, more, err := r.listEvents(ctx, EventFilter{Namespace: ns, Kind: k.Name, Name: textAt(doc, "metadata", "name")}, describedEvents)
 	if err != nil {
 		return err

@@ -91,7 +91,7 @@ type EventFilter struct {
 
 // asQuery checks the filter and makes a query of what the API can select.
 func (f EventFilter) asQuery() (query, error) {
-	check := nightcrier.Resource{Kind: orOther(f.Kind, "x"), Namespace: f.Namespace, Name: orOther(f.Name, "x")}
+	check := nightcrier.Resource{Kind: cmp.Or(f.Kind, "x"), Namespace: f.Namespace, Name: cmp.Or(f.Name, "x")}
 	if err := check.Check(); err != nil {
 		return query{}, err
 	}

@@ -2,6 +2,7 @@ package kubetool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,7 +40,7 @@ func getObject(ctx context.Context, r *reading, a Args) error {
 	if err != nil {
 		return err
 	}
-	r.writeTextf("%s", fenceText(text))
+	r.writeTextf("%s", Fence(text))
 	r.rest = "name a part with path" + describeParts(doc)
 	if data.Value = doc; len(text) > r.set.cfg.MaxText {
 		data.Value, data.Truncated = nil, true
@@ -97,17 +98,17 @@ func followPath(doc any, path string) (any, error) {
 		case map[string]any:
 			next, ok := v[step]
 			if !ok {
-				return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s has no %q%s", orOther(walked, "the object"), shortLine(step, 60), describeParts(doc))
+				return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s has no %q%s", cmp.Or(walked, "the object"), shortLine(step, 60), describeParts(doc))
 			}
 			doc = next
 		case []any:
 			i, err := strconv.Atoi(step)
 			if err != nil || i < 0 || i >= len(v) {
-				return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s is a list of %d, so behind it stands an index such as [0]", orOther(walked, "the object"), len(v))
+				return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s is a list of %d, so behind it stands an index such as [0]", cmp.Or(walked, "the object"), len(v))
 			}
 			doc = v[i]
 		default:
-			return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s is a single value, with nothing below it", orOther(walked, "the object"))
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "argument path: %s is a single value, with nothing below it", cmp.Or(walked, "the object"))
 		}
 		walked = strings.TrimPrefix(walked+"."+shortLine(step, 60), ".")
 	}
@@ -130,15 +131,6 @@ func describeParts(doc any) string {
 	}
 	return fmt.Sprintf("; it has %s", strings.Join(names, ", "))
 }
-
-func orOther(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
-}
-
-func upperCase(s string) string { return strings.ToUpper(s) }
 
 // Labels returns an object's labels, with a read that nothing records.
 func (s *Set) Labels(ctx context.Context, res nightcrier.Resource) (map[string]string, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -146,7 +147,7 @@ func tableRows(doc any, withNamespace bool) [][]string {
 	}
 	for i, c := range listAt(doc, "columnDefinitions") {
 		if priority, _ := valueAt(c, "priority").(int64); priority == 0 {
-			head = append(head, upperCase(textAt(c, "name")))
+			head = append(head, strings.ToUpper(textAt(c, "name")))
 			shown = append(shown, i)
 		}
 	}

@@ -60,7 +60,7 @@ func showLogs(ctx context.Context, r *reading, a Args) error {
 		lines = lines[len(lines)-tail:]
 		r.writeTextf(", of which the last %d are shown", tail)
 	}
-	r.writeTextf("\n%s", fenceText(newestLines(lines, r.set.cfg.MaxText-1024)))
+	r.writeTextf("\n%s", Fence(newestLines(lines, r.set.cfg.MaxText-1024)))
 	shown, cut := fittingLast(lines, r.set.cfg.MaxText)
 	r.data = &Log{Pod: pod.Name, Namespace: pod.Namespace, Container: container, Previous: a.Bool("previous"), Lines: shown, Basis: Basis{Truncated: cut}}
 	return nil

@@ -1,6 +1,7 @@
 package kubetool
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -14,7 +15,7 @@ func (r *reading) writePod(doc any) error {
 	if err := convertInto(doc, &p); err != nil {
 		return err
 	}
-	r.writeTextf("node: %s, IP: %s, QoS: %s, service account: %s\n", orOther(shortLine(p.Spec.NodeName, 253), "none yet"), orOther(shortLine(p.Status.PodIP, 64), "none"), shortLine(string(p.Status.QOSClass), 64), shortLine(p.Spec.ServiceAccountName, 253))
+	r.writeTextf("node: %s, IP: %s, QoS: %s, service account: %s\n", cmp.Or(shortLine(p.Spec.NodeName, 253), "none yet"), cmp.Or(shortLine(p.Status.PodIP, 64), "none"), shortLine(string(p.Status.QOSClass), 64), shortLine(p.Spec.ServiceAccountName, 253))
 	r.writeContainers("init container", p.Spec.InitContainers, p.Status.InitContainerStatuses)
 	r.writeContainers("container", p.Spec.Containers, p.Status.ContainerStatuses)
 	var ephemeral []corev1.Container
@@ -70,7 +71,7 @@ func (r *reading) containerState(s corev1.ContainerStatus) {
 func (r *reading) stateWords(s corev1.ContainerState) string {
 	switch {
 	case s.Running != nil:
-		return "running for " + orOther(formatAge(r.currentTime(), s.Running.StartedAt.Time), "an unknown time")
+		return "running for " + cmp.Or(formatAge(r.currentTime(), s.Running.StartedAt.Time), "an unknown time")
 	case s.Waiting != nil:
 		return strings.TrimSpace("waiting: " + shortLine(s.Waiting.Reason, 100) + " " + inBrackets(s.Waiting.Message))
 	case s.Terminated != nil:

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"net/url"
 
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
 	"nightcrier.dev/nightcrier"
 )
 
@@ -128,37 +130,9 @@ func (r *reading) recordBody(q query, body []byte) error {
 }
 
 // decodeJSON reads JSON with whole numbers kept whole.
-func decodeJSON(raw []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var doc any
-	if err := d.Decode(&doc); err != nil {
-		return nil, err
-	}
-	return convertNumbers(doc), nil
-}
-
-func convertNumbers(doc any) any {
-	switch v := doc.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, err := v.Float64()
-		if err != nil {
-			return v.String()
-		}
-		return f
-	case []any:
-		for i := range v {
-			v[i] = convertNumbers(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = convertNumbers(v[k])
-		}
-	}
-	return doc
+func decodeJSON(raw []byte) (doc any, err error) {
+	err = utiljson.Unmarshal(raw, &doc)
+	return doc, err
 }
 
 // stripDocument takes out, at any depth, what nobody needs and what nobody may see:

@@ -1,10 +1,11 @@
 package kubetool
 
 import (
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"nightcrier.dev/nightcrier/internal/text"
 )
@@ -12,9 +13,9 @@ import (
 // shortLine is one line of at most limit bytes.
 func shortLine(s string, limit int) string { return text.CutLine(text.MarkHidden(s), limit) }
 
-// fenceText sets text off from what we say, behind a fence that the text cannot
-// close.
-func fenceText(said string) string {
+// Fence is for text from elsewhere that stands in a tool's result: it is set off
+// behind a fence that the text cannot close.
+func Fence(said string) string {
 	run, longest := 0, 2
 	for _, r := range said {
 		if r != '`' {
@@ -59,16 +60,7 @@ func formatAge(now, at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	d := max(now.Sub(at), 0)
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh", int(d.Hours()))
-	}
-	return fmt.Sprintf("%dd", int(d.Hours()/24))
+	return duration.HumanDuration(max(now.Sub(at), 0))
 }
 
 func formatAgo(now, at time.Time) string {
@@ -77,7 +69,3 @@ func formatAgo(now, at time.Time) string {
 	}
 	return formatAge(now, at) + " ago"
 }
-
-// Fence is for text from elsewhere that stands in a tool's result: it is set off
-// behind a fence that the text cannot close.
-func Fence(text string) string { return fenceText(text) }

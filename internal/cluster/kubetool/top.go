@@ -1,6 +1,7 @@
 package kubetool
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 
@@ -27,7 +28,7 @@ func showUsage(ctx context.Context, r *reading, a Args) error {
 		k = kinds.MustNamed("NodeMetrics")
 	}
 	ns, name := a.String("namespace"), a.String("name")
-	if err := checkNames(k.Name, ns, orOther(name, "x")); err != nil {
+	if err := checkNames(k.Name, ns, cmp.Or(name, "x")); err != nil {
 		return err
 	}
 	values, err := selectorQuery(a)

@@ -8,6 +8,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -68,9 +69,7 @@ const maxListed = 100
 // in all of them. The error is that of the first question when none at all was
 // answered; a Result with Unknown answers is no error.
 func Check(ctx context.Context, ask Asker, cluster, ns string, now time.Time) (Result, error) {
-	if ns == "" {
-		ns = "default"
-	}
+	ns = cmp.Or(ns, "default")
 	q := &inquiry{ask: ask, ns: ns}
 	if err := q.listRules(ctx); err != nil {
 		return Result{}, err

@@ -398,10 +398,5 @@ func isPlainName(name string) bool {
 	if name == "" || len(name) > 253 || name[0] == '.' {
 		return false
 	}
-	for _, c := range []byte(name) {
-		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '.') {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc([]byte(name), func(c byte) bool { return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '.') })
 }

@@ -6,6 +6,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -110,12 +111,8 @@ func New(opt Options) *API {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	if opt.KeepAlive == 0 {
-		opt.KeepAlive = 15 * time.Second
-	}
-	if opt.Poll == 0 {
-		opt.Poll = time.Second
-	}
+	opt.KeepAlive = cmp.Or(opt.KeepAlive, 15*time.Second)
+	opt.Poll = cmp.Or(opt.Poll, time.Second)
 	a := &API{opt: opt, log: opt.Logger, mux: http.NewServeMux(), closing: make(chan struct{})}
 	a.routed = answerUnrouted(a.mux)
 	a.close = sync.OnceFunc(func() { close(a.closing) })

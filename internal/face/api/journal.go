@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -81,9 +82,7 @@ func (a *API) runOf(ctx context.Context, in *journalQuery) (nightcrier.Run, erro
 		return nightcrier.Run{}, err
 	}
 	id := in.Run
-	if id == "" {
-		id = inc.RunID
-	}
+	id = cmp.Or(id, inc.RunID)
 	if id == "" {
 		return nightcrier.Run{}, newProblem(nightcrier.NotFound, "incident "+inc.ID+" has no run yet")
 	}

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -140,7 +141,7 @@ func (f *feed) launchWatch(w *watching, mode string) {
 	w.look = func() (string, <-chan struct{}) {
 		s := o.Status()
 		if s.State == nightcrier.SourceDown {
-			return orOther(s.LastError, "no answer"), o.Synced()
+			return cmp.Or(s.LastError, "no answer"), o.Synced()
 		}
 		return "", o.Synced()
 	}

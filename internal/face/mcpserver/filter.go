@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ func readFilters(a kubetool.Args, mode string) (filters, error) {
 		return wrong("more than %d namespaces; leave them out to watch all", maxNamespaces)
 	}
 	for _, ns := range append([]string{f.InvolvedNamespace}, f.Namespaces...) {
-		if err := (nightcrier.Resource{Kind: orOther(f.InvolvedKind, "x"), Namespace: ns, Name: orOther(f.InvolvedName, "x")}).Check(); err != nil {
+		if err := (nightcrier.Resource{Kind: cmp.Or(f.InvolvedKind, "x"), Namespace: ns, Name: cmp.Or(f.InvolvedName, "x")}).Check(); err != nil {
 			return wrong("%w", err)
 		}
 	}
@@ -95,11 +96,4 @@ func (f *filters) selectsName(res nightcrier.Resource) bool {
 
 func hasPrefixFold(s, prefix string) bool {
 	return strings.HasPrefix(strings.ToLower(s), strings.ToLower(prefix))
-}
-
-func orOther(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -137,7 +138,7 @@ func (s *Server) investigateObject(ctx context.Context, req *sdk.CallToolRequest
 		return answer{}, err
 	}
 	data := investigated{Incident: f.Incident.ID, Status: f.Incident.Status, FailureReason: f.Incident.FailureReason}
-	verdict := "no valid report: " + orOther(f.Incident.FailureReason, string(f.Incident.Status))
+	verdict := "no valid report: " + cmp.Or(f.Incident.FailureReason, string(f.Incident.Status))
 	if f.Report != nil && f.Report.Valid {
 		data.Valid, data.Verdict, verdict = true, f.Report.Verdict, string(f.Report.Verdict)
 		if f.Report.RootCause != nil {

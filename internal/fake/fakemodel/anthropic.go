@@ -1,6 +1,7 @@
 package fakemodel
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -192,9 +193,7 @@ func (anthropic) failureBody(f Failure) any {
 	if kind == "" {
 		kind = anthropicErrors[f.Status]
 	}
-	if kind == "" {
-		kind = "api_error"
-	}
+	kind = cmp.Or(kind, "api_error")
 	return dict{"type": "error", "error": dict{"type": kind, "message": f.Message}}
 }
 

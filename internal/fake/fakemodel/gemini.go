@@ -1,6 +1,7 @@
 package fakemodel
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -214,9 +215,7 @@ func (gemini) failureBody(f Failure) any {
 	if status == "" {
 		status = geminiErrors[f.Status]
 	}
-	if status == "" {
-		status = "UNKNOWN"
-	}
+	status = cmp.Or(status, "UNKNOWN")
 	e := dict{"code": f.Status, "message": f.Message, "status": status}
 	for name, after := range f.Headers {
 		if http.CanonicalHeaderKey(name) == "Retry-After" {

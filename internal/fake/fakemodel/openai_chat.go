@@ -1,6 +1,7 @@
 package fakemodel
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -166,9 +167,7 @@ func openAIFailure(f Failure) dict {
 	if kind == "" {
 		kind = openAIErrors[f.Status]
 	}
-	if kind == "" {
-		kind = "server_error"
-	}
+	kind = cmp.Or(kind, "server_error")
 	return dict{"error": dict{"message": f.Message, "type": kind, "param": nil, "code": openAICodes[f.Status]}}
 }
 

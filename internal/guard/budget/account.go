@@ -16,8 +16,8 @@ type Want struct {
 	Model string
 	// Request is an upper bound of the tokens that the request has.
 	Request int64
-	// Output is the most tokens that the answer may have; Least is the fewest with
-	// which the call is worth being made.
+	// Output is the most tokens that the answer may have, as the request says or the
+	// guard clamps it; Least is the fewest with which the call is worth being made.
 	Output, Least int64
 	// Price is what the model costs, of which that of a request as long as Request is
 	// reserved, and that of one as long as it was is settled.

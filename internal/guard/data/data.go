@@ -10,6 +10,7 @@
 package data
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -149,9 +150,7 @@ func newSystem(name string, e Endpoint) (*system, error) {
 	if err != nil || base.Host == "" || base.User != nil || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "data guard: the URL of %s is none that can be asked: write http://host:port or https://host", name)
 	}
-	if e.NamespaceLabel == "" {
-		e.NamespaceLabel = defaultNamespaceLabel
-	}
+	e.NamespaceLabel = cmp.Or(e.NamespaceLabel, defaultNamespaceLabel)
 	s := &system{name: name, Endpoint: e, base: base, api: "/api/v1/"}
 	if name == Loki {
 		s.api = "/loki/api/v1/"

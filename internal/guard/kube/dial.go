@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -27,9 +28,7 @@ func Dial(kubeconfig []byte, context string, env []string) (Upstream, error) {
 	if err != nil {
 		return Upstream{}, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig: %w", err)
 	}
-	if context == "" {
-		context = file.CurrentContext
-	}
+	context = cmp.Or(context, file.CurrentContext)
 	user, cluster, err := pickContext(file, context)
 	if err != nil {
 		return Upstream{}, err

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"mime"
 	"slices"
 	"strconv"
@@ -102,9 +103,7 @@ func (p *parts) negotiateForm(accept string) (form, error) {
 	if p.subresource == "log" || p.class == classHealth {
 		return form{accept: mediaText + ", */*"}, nil
 	}
-	if accept == "" {
-		accept = mediaJSON
-	}
+	accept = cmp.Or(accept, mediaJSON)
 	for one := range strings.SplitSeq(accept, ",") {
 		media, params, err := mime.ParseMediaType(one)
 		if err != nil || media != mediaJSON && media != "application/*" && media != "*/*" {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -47,9 +48,7 @@ var of = map[string]string{
 func mergeChecks(a, b map[string]check) map[string]check {
 	all := make(map[string]check, len(a)+len(b))
 	for _, m := range []map[string]check{a, b} {
-		for k, v := range m {
-			all[k] = v
-		}
+		maps.Copy(all, m)
 	}
 	return all
 }

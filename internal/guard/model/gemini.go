@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"strings"
@@ -57,9 +58,7 @@ var (
 	}
 	geminiCounted = func() looseForm {
 		f := looseForm{"generatecontentrequest": geminiRequest.checkObjectIn("generateContentRequest")}
-		for name, look := range geminiRequest {
-			f[name] = look
-		}
+		maps.Copy(f, geminiRequest)
 		return f
 	}()
 	// geminiConfig are the settings that change how the model answers; gateways know others,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/price"
 )
 
@@ -20,19 +21,7 @@ type Budget interface {
 }
 
 // Want is the most that a call may take.
-type Want struct {
-	Model string
-	// Request is an upper bound of the tokens that the request has.
-	Request int64
-	// Output is the most tokens that the answer may have, as the request says or the
-	// guard clamps it; Least is the fewest with which it is worth being made.
-	Output, Least int64
-	// Price is what the model costs. It may depend on the length of the request: what is
-	// reserved is for one of Request tokens, what is settled for the tokens that it had.
-	Price price.Price
-	// CacheHour says that a part of the request may be kept for an hour, which is dearer.
-	CacheHour bool
-}
+type Want = budget.Want
 
 // Grant is what was reserved for one call.
 type Grant interface {

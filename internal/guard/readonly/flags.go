@@ -1,6 +1,7 @@
 package readonly
 
 import (
+	"maps"
 	"strings"
 
 	"nightcrier.dev/nightcrier/internal/text"
@@ -25,9 +26,7 @@ const (
 func (f flags) withFlags(more flags) flags {
 	out := flags{}
 	for _, m := range []flags{f, more} {
-		for k, v := range m {
-			out[k] = v
-		}
+		maps.Copy(out, m)
 	}
 	return out
 }

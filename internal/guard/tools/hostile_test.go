@@ -27,7 +27,7 @@ func TestOnlyTheRunsTokenIsLetIn(t *testing.T) {
 	for name, c := range map[string]struct{ url, token string }{
 		"none":                     {r.URL(), ""},
 		"another run's":            {r.URL(), other.Token()},
-		"another run's, in path":   {base + "/t/" + other.Token() + "/mcp", ""},
+		"its own, in path":         {base + "/t/" + r.Token() + "/mcp", ""},
 		"a part of it":             {r.URL(), r.Token()[:len(r.Token())-1]},
 		"it and more":              {r.URL(), r.Token() + "0"},
 		"empty, in path":           {base + "/t//mcp", ""},

@@ -105,13 +105,8 @@ func Start(l net.Listener, c Config) (_ *Server, err error) {
 	return s, nil
 }
 
-// URL is the endpoint, for a client that sends the token in an Authorization header.
+// URL is the endpoint. Clients send the token in an Authorization header.
 func (s *Server) URL() string { return "http://" + s.endpoint.Addr().String() + path }
-
-// TokenURL is the endpoint with the token in it, for a client that sends no headers.
-func (s *Server) TokenURL() string {
-	return "http://" + s.endpoint.Addr().String() + "/t/" + s.token + path
-}
 
 // Token is the run's. It is worth nothing once the server is closed.
 func (s *Server) Token() string { return s.token }
@@ -201,16 +196,11 @@ func (s *Server) answerUnknown(body []byte) []byte {
 	return b
 }
 
-// isAuthentic compares the token, of the header or of the path, in constant time.
+// isAuthentic compares the token in constant time.
 func (s *Server) isAuthentic(r *http.Request) bool {
 	given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if r.URL.Path != path {
-		rest, found := strings.CutPrefix(r.URL.Path, "/t/")
-		given, ok = strings.CutSuffix(rest, path)
-		ok = ok && found
-	}
 	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(s.token))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && ok
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && ok && r.URL.Path == path
 }
 
 // instructions are what a model is told of the server.

@@ -82,7 +82,7 @@ func TestWithoutAClusterThereAreFiles(t *testing.T) {
 	if got := fmt.Sprint(r.Names()); got != "[read_file list_files]" {
 		t.Errorf("tools %s", got)
 	}
-	c := connect(t, r.TokenURL(), "") // the token in the path
+	c := connect(t, r.URL(), r.Token())
 	text, failed := call(t, c, "list_files", nil)
 	for _, want := range []string{`".claude/skills/k8s-troubleshooter/SKILL.md"`, `"context/event.json"`, `"incident.json"`} {
 		if failed || !strings.Contains(text, want) {

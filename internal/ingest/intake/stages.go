@@ -118,8 +118,6 @@ func (f *fingerprint) Judge(ctx context.Context, _ nightcrier.Delivery, ev *nigh
 // reports of one fault (uid, container, fault type) is not in it.
 func Fingerprint(cluster string, owner nightcrier.Resource, class nightcrier.Class) string {
 	namespace := owner.Namespace
-	if namespace == "" {
-		namespace = "-"
-	}
+	namespace = cmp.Or(namespace, "-")
 	return strings.Join([]string{cluster, namespace, owner.Kind, owner.Name, string(class)}, "/")
 }

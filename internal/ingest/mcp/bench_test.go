@@ -16,9 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
 	"nightcrier.dev/nightcrier/internal/retry"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 )
 
 // peerProcess makes the test binary a peer instead, so that a benchmark measures

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 	"nightcrier.dev/nightcrier/internal/ingest/dialect"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
 	"nightcrier.dev/nightcrier/internal/retry"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 )
 
 // One bad frame becomes one delivery that says what it was; the session stands

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 )
 
 // pipeNet is a network in memory, so that whole sessions run in fake time.

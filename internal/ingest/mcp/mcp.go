@@ -12,6 +12,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -120,9 +121,7 @@ func New(cfg Config, sink Sink) *Source {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Mode == "" {
-		cfg.Mode = ModeAuto
-	}
+	cfg.Mode = cmp.Or(cfg.Mode, ModeAuto)
 	s := &Source{
 		cfg:     cfg,
 		log:     cfg.Logger.With("cluster", cfg.Cluster, "source", "mcp"),

@@ -17,8 +17,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 )
 
 // sdkServer is a fault server made of the real library, over real HTTP.

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 	"nightcrier.dev/nightcrier/internal/ingest/dialect"
+	"nightcrier.dev/nightcrier/internal/test/fakemcp"
 )
 
 func TestDelivers(t *testing.T) {

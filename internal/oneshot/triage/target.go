@@ -52,9 +52,8 @@ func ParseTarget(words []string, namespace string) (nightcrier.Resource, error) 
 		if near := kinds.Nearest(r.Kind); near != "" {
 			return r, nightcrier.Errorf(nightcrier.Invalid, "%q is not a kind: did you mean %s/%s?", r.Kind, near, r.Name)
 		}
-		return r, nightcrier.Errorf(nightcrier.Invalid, "%q is not a kind that can be looked at by its name; KIND/NAME is for example deployment/cart", r.Kind)
 	}
-	kind, _ := kinds.Meant(r.Kind)
+	kind, _ := kinds.Meant(r.Kind) // one that is not built in is asked for when the cluster is known
 	r.Kind = kind.Name
 	if err := checkNamespace(r.Namespace); err != nil {
 		return r, err
@@ -106,6 +105,16 @@ func (o Options) askedPayload(ctx context.Context, cluster string, client *kube.
 	}
 	if o.Target.Kind == kinds.Cluster {
 		o.Target.Name = clusterAsName(cluster)
+	}
+	if !isKnownKind(o.Target.Kind) && kinds.IsObject(o.Target) {
+		kind, err := client.ServedKind(ctx, o.Target.Kind)
+		if err != nil {
+			return nil, err
+		}
+		o.Target.Kind, o.Target.APIVersion = kind.Name, kind.APIVersion()
+		if kind.ClusterWide {
+			o.Target.Namespace = ""
+		}
 	}
 	res, err := kinds.Complete(o.Target)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestParseTarget(t *testing.T) {
 		"deplyment/cart":               {"", nightcrier.Resource{}, "did you mean deployment/cart?"},
 		"deplyment cart":               {"", nightcrier.Resource{}, "did you mean deployment/cart?"},
 		"statfulset/db":                {"", nightcrier.Resource{}, "did you mean statefulset/db?"},
-		"certificate/web":              {"", nightcrier.Resource{}, "not a kind that can be looked at by its name; KIND/NAME"},
+		"certificate/web":              {"", nightcrier.Resource{Kind: "certificate", Name: "web"}, ""}, // the cluster knows whether there are any
 		"pods":                         {"", nightcrier.Resource{}, "KIND/NAME, such as pods/NAME, or look at all of a namespace with -n NAMESPACE"},
 		"cart":                         {"", nightcrier.Resource{}, `"cart" is not KIND/NAME`},
 		"deployment/":                  {"", nightcrier.Resource{}, "which one?"},

@@ -24,8 +24,6 @@ import (
 // The files of a workspace that are read or compared.
 const (
 	ReportFile   = "output/report.json"
-	MarkdownFile = "output/investigation.md"
-	FinalFile    = "output/final-report.md"
 	IncidentFile = "incident.json"
 	auditFile    = "output/audit.jsonl"
 	evidenceDir  = "output/evidence"

@@ -333,7 +333,7 @@ func TestPathsInAnswersAreMoved(t *testing.T) {
 		"plain":  {`{"path":"/srv/incidents/incident-1/output"}`, `{"path":"/tmp/x/output"}`},
 		"none":   {"data: {\"a\":\"b\"}\n\n", "data: {\"a\":\"b\"}\n\n"},
 		"done":   {"data: [DONE]\n\n", "data: [DONE]\n\n"},
-		"spread": {"event: d\ndata: {\"index\":0,\"t\":\"a /srv/inci\"}\n\ndata: {\"index\":1,\"t\":\"/srv/other\"}\n\ndata: {\"index\":0,\"t\":\"dents/incident-1\"}\n\ndata: {\"index\":0,\"t\":\"/b\"}\n\n", "event: d\ndata: {\"index\":0,\"t\":\"a /tmp/x\"}\n\ndata: {\"index\":1,\"t\":\"/srv/other\"}\n\ndata: {\"index\":0,\"t\":\"\"}\n\ndata: {\"index\":0,\"t\":\"/b\"}\n\n"},
+		"spread": {"event: d\ndata: {\"index\":0,\"t\":\"a /srv/inci\"}\n\ndata: {\"index\":1,\"t\":\"/srv/other\"}\n\ndata: {\"index\":0,\"t\":\"dents/incident-1\"}\n\ndata: {\"index\":0,\"t\":\"/b\"}\n\n", "event: d\ndata: {\"index\":0,\"t\":\"a /tmp/x/b\"}\n\ndata: {\"index\":1,\"t\":\"/srv/other\"}\n\ndata: {\"index\":0,\"t\":\"\"}\n\ndata: {\"index\":0,\"t\":\"\"}\n\n"},
 	} {
 		if got := string(movePath([]byte(tt.answer), from, to)); got != tt.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, tt.want)

@@ -46,9 +46,8 @@ type Collection struct {
 	// Artifacts are its files in output other than the report, sorted by path.
 	Artifacts []nightcrier.Artifact
 	// Refused are the entries that stay in the scratch directory, at most
-	// a hundred of them; RefusedCount counts all.
-	Refused      []Refusal
-	RefusedCount int
+	// a hundred of them; the last then says how many more there are.
+	Refused []Refusal
 }
 
 // Refusal says why something an agent left was not taken.
@@ -70,7 +69,10 @@ func (w *Workspace) Collect() (Collection, error) {
 	if err != nil {
 		return Collection{}, opError("catalogue the output of incident "+w.id, err)
 	}
-	return Collection{Artifacts: artifacts, Refused: c.refused, RefusedCount: c.refusals}, nil
+	if more := c.refusals - len(c.refused); more > 0 {
+		c.refused = append(c.refused, Refusal{Path: "output", Reason: fmt.Sprintf("%d more entries were not taken", more)})
+	}
+	return Collection{Artifacts: artifacts, Refused: c.refused}, nil
 }
 
 // Uncollected reads the report that Collect would take from the scratch directory,

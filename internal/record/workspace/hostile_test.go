@@ -18,7 +18,7 @@ func TestReportIsNoDirectory(t *testing.T) {
 	put(t, w, ".scratch/investigation.md/x", "x")
 	put(t, w, ".scratch/artifacts/a", "a")
 	c, err := w.Collect()
-	if err != nil || c.RefusedCount != 1 || len(c.Artifacts) != 1 {
+	if err != nil || len(c.Refused) != 1 || len(c.Artifacts) != 1 {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if _, err := w.ReadFile("output/investigation.md"); nightcrier.CodeOf(err) != nightcrier.NotFound {

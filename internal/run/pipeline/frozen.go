@@ -3,9 +3,11 @@ package pipeline
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 )
 
 // FrozenVersion is the version of what this program writes. It reads all up to it.
@@ -37,27 +39,56 @@ type Resolver interface {
 	ResolveSkill(name string) (SkillPin, error)
 }
 
+// Skills resolves skills where they are configured.
+type Skills struct{ *skill.Library }
+
+// ResolveSkill pins a skill as it is now; where its copy is, is for whoever makes one to say.
+func (s Skills) ResolveSkill(name string) (SkillPin, error) {
+	found, err := s.Find(name)
+	if err != nil {
+		return SkillPin{}, err
+	}
+	ref := found.Ref()
+	return SkillPin{Name: ref.Name, Version: ref.Version, Digest: ref.Digest}, nil
+}
+
 // Freeze makes a pipeline ready for a run. When skills are missing, it names all of them.
 func (l *Library) Freeze(name string, r Resolver) (Frozen, error) {
 	e, err := l.Find(name)
 	if err != nil {
 		return Frozen{}, err
 	}
-	f := Frozen{Version: FrozenVersion, Definition: e.Definition, Digest: e.Digest, Skills: map[string]SkillPin{}}
-	code, lacks := nightcrier.NotFound, []string(nil)
-	for _, s := range e.SkillNames() {
-		pin, err := r.ResolveSkill(s)
-		if err != nil {
-			code = nightcrier.CodeOf(err)
-			lacks = append(lacks, err.Error())
-			continue
+	pins, lacks := e.pinSkills(r)
+	if lacks != "" {
+		return Frozen{}, nightcrier.Errorf(nightcrier.NotFound, "pipeline %s cannot run: %s", name, lacks)
+	}
+	return Frozen{Version: FrozenVersion, Definition: e.Definition, Digest: e.Digest, Skills: pins}, nil
+}
+
+// Lacks says in one line what is missing to run it, "" when nothing is.
+func (e *Entry) Lacks(r Resolver) string {
+	_, lacks := e.pinSkills(r)
+	return lacks
+}
+
+func (e *Entry) pinSkills(r Resolver) (pins map[string]SkillPin, lacks string) {
+	pins = map[string]SkillPin{}
+	var missing, said []string
+	for _, name := range e.SkillNames() {
+		pin, err := r.ResolveSkill(name)
+		switch {
+		case err == nil:
+			pins[name] = pin
+		case nightcrier.CodeOf(err) == nightcrier.NotFound:
+			missing = append(missing, name)
+		default:
+			said = append(said, err.Error())
 		}
-		f.Skills[s] = pin
 	}
-	if len(lacks) > 0 {
-		return Frozen{}, nightcrier.Errorf(code, "pipeline %s cannot run: %s", name, strings.Join(lacks, "; "))
+	if len(missing) > 0 {
+		said = append(said, fmt.Sprintf("there is no skill %s: put %s/SKILL.md below a directory that skills.sources or skills.cache_dir names", strings.Join(missing, ", "), missing[0]))
 	}
-	return f, nil
+	return pins, strings.Join(said, "; ")
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote, and nothing else: what this program does not

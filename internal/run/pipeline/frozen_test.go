@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 )
 
 // skills resolves these skills and no other.
@@ -87,8 +88,15 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	t.Parallel()
 	l, _ := Load(write(t, map[string]string{"all.yaml": everyKey}))
 	_, err := l.Freeze("all", skills{})
-	if nightcrier.CodeOf(err) != nightcrier.NotFound || err.Error() != `pipeline all cannot run: there is no skill "dev/app-builder"; there is no skill "dev/deployer"` {
+	if nightcrier.CodeOf(err) != nightcrier.NotFound || err.Error() != "pipeline all cannot run: there is no skill dev/app-builder, dev/deployer: put dev/app-builder/SKILL.md below a directory that skills.sources or skills.cache_dir names" {
 		t.Error(err)
+	}
+	library, err := skill.Open(skill.Options{CacheDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f, err := l.Freeze(Triage, Skills{library}); err != nil || f.Skills["sre/k8s-troubleshooter"].Name != "k8s-troubleshooter" {
+		t.Errorf("%+v, %v", f, err)
 	}
 	if _, err := l.Freeze("../all", skills{}); nightcrier.CodeOf(err) != nightcrier.NotFound {
 		t.Error(err)

@@ -24,7 +24,7 @@ type Definition struct {
 	InputMapping map[string]string `json:"input_mapping,omitempty"`
 	Concurrency  Concurrency       `json:"concurrency,omitzero"`
 	// Deadline and BudgetUSD bound a run; 0 means as configured.
-	Deadline  time.Duration `json:"deadline,omitempty"`
+	Deadline  time.Duration `json:"deadline_ns,omitempty"`
 	BudgetUSD float64       `json:"budget_usd,omitempty"`
 	Phases    []Phase       `json:"phases"`
 	// File and Lines say where it is written: the lines of the name and of each expression, by its name.
@@ -112,7 +112,7 @@ type Step struct {
 	Required  bool          `json:"required"`
 	OnFailure OnFailure     `json:"on_failure"`
 	Retries   int           `json:"retries,omitempty"`
-	Timeout   time.Duration `json:"timeout,omitempty"`
+	Timeout   time.Duration `json:"timeout_ns,omitempty"`
 	BudgetUSD float64       `json:"budget_usd,omitempty"`
 	// Deliverable is what the agent has to leave; nil means whatever it says.
 	Deliverable *Deliverable `json:"deliverable,omitempty"`

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -93,6 +94,19 @@ func usable(tb testing.TB, s *Server, err error) *Server {
 func Kubectl(tb testing.TB) string {
 	tb.Helper()
 	return kubectlOf(tb, "kubectl")
+}
+
+// KubectlFirst puts that kubectl before all others in PATH, for a whole test program: its
+// tests then run beside each other. Where none was built the tests skip, and it does nothing.
+func KubectlFirst() error {
+	dir, err := locate("kubectl", client)
+	switch {
+	case errors.Is(err, errNotBuilt):
+		return nil
+	case err != nil:
+		return fmt.Errorf("kubetest: %w", err)
+	}
+	return os.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 }
 
 // OldKubectl returns the path of a kubectl of version 1.32.

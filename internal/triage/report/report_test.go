@@ -242,6 +242,7 @@ func TestSchema(t *testing.T) {
 		return s.Validate(v)
 	}
 	full := sample()
+	full.LookAgainAt = time.Date(2026, 3, 1, 3, 15, 0, 0, time.UTC)
 	empty := nightcrier.Report{Source: "builtin", Verdict: nightcrier.VerdictUndetermined}
 	accepted := Accept(Render(&full, detail()), detail().Incident, none)
 	for name, r := range map[string]nightcrier.Report{"full": full, "ours": ours(sample()), "empty": empty, "accepted": accepted, "rubbish": Accept([]byte("hello"), nil, none)} {

@@ -301,7 +301,7 @@ func (c *Collector) readAround(ctx context.Context, f *scene.Facts) error {
 	if err := c.readRunningLogs(ctx, f); err != nil {
 		return err
 	}
-	return c.readSymptoms(ctx)
+	return c.readSymptoms(ctx, f)
 }
 
 // podSelector is how the owner finds its Pods, nil when it is not known.

@@ -347,7 +347,10 @@ type query struct {
 
 // pluralKind is what kubectl calls several of the kind.
 func (q query) pluralKind() string {
-	return kinds.MustNamed(q.kind).Plural
+	if k, known := kinds.Named(q.kind); known {
+		return k.Plural
+	}
+	return strings.ToLower(q.kind)
 }
 
 // shortName names the list for people who know which namespace is looked at.
@@ -360,7 +363,7 @@ func (q query) shortName(home string) string {
 
 func (q query) describeSource() string {
 	s := "kubectl get " + q.pluralKind()
-	if q.ns == "" && !kinds.MustNamed(q.kind).ClusterWide {
+	if k, known := kinds.Named(q.kind); q.ns == "" && known && !k.ClusterWide {
 		s += " -A"
 	}
 	s += scene.NamespaceFlag(q.ns)

@@ -103,7 +103,7 @@ func (c *Collector) readBeyond(ctx context.Context, ns string) error {
 
 // readSymptoms reads those parts of the cluster that something in the namespace
 // points at: most faults need none of them.
-func (c *Collector) readSymptoms(ctx context.Context) error {
+func (c *Collector) readSymptoms(ctx context.Context, f *scene.Facts) error {
 	s := c.Scene
 	var looks []look
 	wide := func(kinds ...string) { looks = append(looks, c.lookAtLists("", kinds...)...) }
@@ -138,7 +138,10 @@ func (c *Collector) readSymptoms(ctx context.Context) error {
 	if err := c.readBehind(ctx); err != nil {
 		return err
 	}
-	return c.readElsewhere(ctx)
+	if err := c.readElsewhere(ctx); err != nil {
+		return err
+	}
+	return c.readOperators(ctx, f)
 }
 
 // metricsAPIs are the looks that read what serves the metrics that autoscalers miss.

@@ -42,7 +42,7 @@ func (c *Collector) readWhole(ctx context.Context, f *scene.Facts) error {
 	if err := c.readRunningLogs(ctx, f); err != nil {
 		return err
 	}
-	err := c.readSymptoms(ctx)
+	err := c.readSymptoms(ctx, f)
 	f.Events = c.Scene.Events
 	return err
 }

@@ -178,12 +178,6 @@ func (a *assembler) addActions() {
 	case a.f.Doubt != "":
 		a.r.Actions = append(a.r.Actions, a.seekCluster())
 		return
-	case a.onlyComesUp() != "":
-		a.r.Actions = append(a.r.Actions, nightcrier.Action{
-			Priority: 1, Action: "Look again in some minutes: " + a.cleanText(a.onlyComesUp(), scene.MaxText) + " has only begun to start",
-			Outcome: "tells a start from one that hangs", Risk: "none: read only",
-		})
-		return
 	case len(a.doubts) > 0:
 		a.stepsOfDoubts()
 		return

@@ -35,6 +35,7 @@ func (a *assembler) doubtAllClear() (all []doubt) {
 	all = append(all, a.doubtOwnWords()...)
 	all = append(all, a.doubtNodes()...)
 	all = append(all, a.doubtWarnings()...)
+	all = append(all, a.doubtUnderWay()...)
 	return append(all, a.doubtCoverage()...)
 }
 
@@ -106,6 +107,7 @@ func (a *assembler) doubtNodes() (all []doubt) {
 				d.test = test.DecidesBetween("the condition is still there", "it is gone")
 			case ready && f.Target.Kind == "Node" && !scene.HasLasted(c.LastTransitionTime, f.Now, scene.SettleTime):
 				until := c.LastTransitionTime.Add(scene.SettleTime)
+				a.r.LookAgainAt = until.UTC()
 				d.says = fmt.Sprintf("%s is ready again since %s; what comes and goes is believed when it has lasted until %s.", o, timeOfDay(c.LastTransitionTime.Time), timeOfDay(until))
 				d.lacks, d.why = "whether "+o.String()+" stays ready", "it has been for "+spanText(f.Now.Sub(c.LastTransitionTime.Time))
 				d.test = test.DecidesBetween("it is not ready, or was not in between", "it has been ready since")
@@ -138,6 +140,42 @@ func (a *assembler) doubtWarnings() (all []doubt) {
 			seen: []scene.Observation{seen},
 			test: scene.DescribeTest(nightcrier.Resource{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}).DecidesBetween("its status says that it is not well", "it says that it is"),
 			step: "Read the status of " + o.String() + ", which warns: " + e.Object.Message, command: scene.DoLook.Command(o),
+		})
+	}
+	return all
+}
+
+// doubtUnderWay: what has only begun is neither well nor a fault. From when on it is one is
+// known, and so when to look again.
+func (a *assembler) doubtUnderWay() (all []doubt) {
+	f := a.f
+	everything := f.Others
+	if !f.IsWholeTarget() {
+		everything = []*scene.Facts{f}
+	}
+	list := f.Scene.UnderWay()
+	for _, w := range everything {
+		told := slices.ContainsFunc(list, func(p scene.Progress) bool { return p.Object == w.Mend() })
+		if !told && w.JudgeStanding() == scene.StandsComingUp {
+			list = append(list, w.ComesUp())
+		}
+	}
+	below := a.graph.ReachFrom(f.Mend(), scene.ByMake)
+	for _, p := range list {
+		_, under := below[p.Object]
+		if p.Object != f.Mend() && p.Object != scene.ObjectOf(f.Target) && !under && !(f.IsWholeTarget() && isWithinTarget(f, p.Object)) {
+			continue
+		}
+		if until := p.Until.UTC(); a.r.LookAgainAt.IsZero() || until.Before(a.r.LookAgainAt) {
+			a.r.LookAgainAt = until
+		}
+		all = append(all, doubt{
+			says: fmt.Sprintf("%s is in progress: since %s (%s) it waits for %s (%s). From %s on that counts as a fault.",
+				p.Object, timeOfDay(p.Since), spanText(f.Now.Sub(p.Since)), p.Waits, p.Seen.Quote, timeOfDay(p.Until)),
+			lacks: "how " + p.Object.String() + " comes out", why: "it has been under way for " + spanText(f.Now.Sub(p.Since)) + " only",
+			seen: []scene.Observation{p.Seen},
+			test: scene.DescribeTest(nightcrier.Resource{Kind: p.Object.Kind, Namespace: p.Object.Namespace, Name: p.Object.Name}).DecidesBetween("it still waits for it", "it has come to its end"),
+			step: "Look again at " + timeOfDay(p.Until) + ": " + p.Object.String() + " waits for " + p.Waits, command: scene.DoLook.Command(p.Object),
 		})
 	}
 	return all

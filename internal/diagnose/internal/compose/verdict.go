@@ -160,10 +160,6 @@ func (a *assembler) nothingFound() nightcrier.Hypothesis {
 		Falsification: scene.DescribeTest(a.f.Target).
 			DecidesBetween("its state and events name no cause", "they name one"),
 	}
-	if starts := a.onlyComesUp(); starts != "" {
-		h.Statement = a.cleanText("Nothing is known to be wrong; "+starts+" is coming up, and was not judged.", scene.MaxText)
-		h.Falsification = scene.DescribeTest(a.f.Target).DecidesBetween("it is ready and stays so", "something keeps it from getting ready")
-	}
 	gone := whatIsGone(a.f)
 	switch {
 	case a.f.Doubt != "":
@@ -186,29 +182,6 @@ func (a *assembler) nothingFound() nightcrier.Hypothesis {
 		h.Falsification = scene.DescribeTest(a.f.Target).DecidesBetween("it is ready and does not restart", "it is not ready, or has restarted since")
 	}
 	return h
-}
-
-// onlyComesUp names what keeps the diagnosis from calling all well, where that is
-// nothing but that it has only begun; "" where it is something else.
-func (a *assembler) onlyComesUp() string {
-	if a.r.Verdict != nightcrier.VerdictUndetermined || a.f.Hearsay || len(a.findings) > 0 {
-		return ""
-	}
-	everything := a.f.Others
-	if !a.f.IsWholeTarget() {
-		everything = []*scene.Facts{a.f}
-	}
-	var starts []nightcrier.Object
-	for _, f := range everything {
-		switch f.JudgeStanding() {
-		case scene.StandsComingUp:
-			starts = append(starts, f.Mend())
-		case scene.StandsWell:
-		default:
-			return ""
-		}
-	}
-	return scene.NameSome(starts)
 }
 
 // describeNoise says of warnings about what is well that they are no more than that.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
@@ -23,16 +22,12 @@ var autoscalerCauses = []scene.Cause{
 	{ID: "hpa-target-without-requests", Category: "Pod", Meaning: "an autoscaler scales by a share of a request that its target does not make", Rank: scene.RankStated},
 }
 
-// blindFor is how long a new autoscaler, or one with new Pods, may be without
-// metrics.
-const blindFor = 3 * time.Minute
-
 // autoscalerTrouble finds autoscalers that cannot do their work.
 func autoscalerTrouble(s *scene.Scene) []scene.Finding {
 	var out []scene.Finding
 	for i := range s.Autoscalers {
 		h := &s.Autoscalers[i]
-		if h.Object.DeletionTimestamp != nil || !scene.HasWaited(&h.Object, s.Now, blindFor) && !scene.LacksMetricsAPI(&h.Object) {
+		if h.Object.DeletionTimestamp != nil || !scene.HasWaited(&h.Object, s.Now, scene.BlindFor) && !scene.LacksMetricsAPI(&h.Object) {
 			continue
 		}
 		for _, rule := range []func(*scene.Scene, *scene.Read[autoscalingv2.HorizontalPodAutoscaler]) (scene.Finding, bool){

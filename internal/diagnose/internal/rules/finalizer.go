@@ -22,14 +22,11 @@ var finalizerCauses = []scene.Cause{
 	{ID: "pod-stuck-terminating", Category: "Pod", Meaning: "a Pod is being deleted and is still there long after its grace period", Rank: scene.RankFollows + 10},
 }
 
-// deletionLate is how long a deletion may take before it counts as stuck.
-const deletionLate = 10 * time.Minute
-
 // isDeletionStuck reports whether an object has been deleted for too long. A Pod's
 // deletion time is the end of its grace period.
 func isDeletionStuck(s *scene.Scene, m metav1.Object) bool {
 	at := m.GetDeletionTimestamp()
-	return at != nil && s.Now.Sub(at.Time) > deletionLate
+	return at != nil && s.Now.Sub(at.Time) > scene.DeletionLate
 }
 
 // stuckFinding is what findings about deletions have in common.

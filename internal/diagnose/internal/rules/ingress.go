@@ -153,7 +153,7 @@ func ingressSecretMissing(s *scene.Scene) []scene.Finding {
 	for i := range s.Ingresses {
 		ing := &s.Ingresses[i]
 		ns := ing.Object.Namespace
-		if ing.Object.DeletionTimestamp != nil || !s.Complete("Secret", ns) || s.Now.Sub(ing.Object.CreationTimestamp.Time) < balancerLate {
+		if ing.Object.DeletionTimestamp != nil || !s.Complete("Secret", ns) || s.Now.Sub(ing.Object.CreationTimestamp.Time) < scene.BalancerLate {
 			continue
 		}
 		for _, tls := range ing.Object.Spec.TLS {

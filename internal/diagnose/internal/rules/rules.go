@@ -46,7 +46,7 @@ var areas = sortAreas([]scene.Area{
 	// controllers and what they are kept from
 	autoscalerRules, budgetRules, daemonRules, evictionRules, finalizerRules, rolloutRules, scaleRules, statefulRules,
 	// nodes and who is put on them
-	controlPlaneRules, nodeRules, schedulingRules,
+	controlPlaneRules, nodeRules, operatorRules, schedulingRules,
 	// the way to a Pod
 	dnsRules, ingressRules, policyRules, serviceRules,
 	// volumes

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -651,9 +650,6 @@ func headlessFinding(s *scene.Scene, svc *scene.Read[corev1.Service], c scene.Cl
 	return n
 }
 
-// balancerLate is how long a cloud may take to give a load balancer.
-const balancerLate = 10 * time.Minute
-
 // balancerPending finds Services of type LoadBalancer without an address, where
 // the cluster says that making one failed, or gave others theirs. Alone it is
 // nothing: many clusters have nobody who would make one.
@@ -666,7 +662,7 @@ func balancerPending(s *scene.Scene) []scene.Finding {
 			continue
 		}
 		said := balancerFailed(s, &svc.Object)
-		if said == nil && (!gives || s.Now.Sub(svc.Object.CreationTimestamp.Time) < balancerLate) {
+		if said == nil && (!gives || s.Now.Sub(svc.Object.CreationTimestamp.Time) < scene.BalancerLate) {
 			continue
 		}
 		out = append(out, noBalancer(svc, said))
@@ -712,7 +708,7 @@ func balancerOfTargetPending(f *scene.Facts) []scene.Finding {
 		return nil
 	}
 	svc := scene.FindObject(f.Scene.Services, f.Target.Namespace, f.Target.Name)
-	if svc == nil || !withoutBalancer(&svc.Object) || f.Now.Sub(svc.Object.CreationTimestamp.Time) < balancerLate {
+	if svc == nil || !withoutBalancer(&svc.Object) || f.Now.Sub(svc.Object.CreationTimestamp.Time) < scene.BalancerLate {
 		return nil
 	}
 	return []scene.Finding{noBalancer(svc, nil)}

@@ -94,6 +94,7 @@ func DrawGraph(s *Scene) Graph {
 		g.linkPlaces(s, &p.Object)
 	}
 	g.linkServices(s)
+	g.linkOthers(s)
 	return g
 }
 

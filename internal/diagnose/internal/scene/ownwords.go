@@ -81,16 +81,6 @@ func complaintOf(r *Read[unstructured.Unstructured]) (OwnWord, bool) {
 	return w, false
 }
 
-func conditionsOf(u *unstructured.Unstructured) (all []map[string]any) {
-	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	for _, c := range list {
-		if m, ok := c.(map[string]any); ok {
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
 func isWord(word any, of []string) bool {
 	s, _ := word.(string)
 	return slices.Contains(of, s)

@@ -206,11 +206,25 @@ func (s *Scene) Add(kind string, body []byte, ref Ref) error {
 	case "Event":
 		err = decodeInto(&s.Events, body, ref)
 	default:
-		err = decodeInto(&s.Others, body, ref)
+		err = s.addOther(kind, body, ref)
 	}
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Invalid, "%s in %s: %v", kind, ref.Source, err)
 	}
+	return nil
+}
+
+// addOther adds an object of a kind that has no place of its own. In a list of an API
+// server the list names the kind, and its items do not.
+func (s *Scene) addOther(kind string, body []byte, ref Ref) error {
+	u := Read[unstructured.Unstructured]{Ref: ref}
+	if err := json.Unmarshal(body, &u.Object.Object); err != nil {
+		return err
+	}
+	if u.Object.GetKind() == "" {
+		u.Object.SetKind(kind)
+	}
+	s.Others = append(s.Others, u)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -77,11 +78,6 @@ func (c *Client) Incidents(ctx context.Context, q IncidentQuery) (api.IncidentLi
 // Incident returns one incident.
 func (c *Client) Incident(ctx context.Context, id string) (nightcrier.Incident, error) {
 	return getJSON[nightcrier.Incident](ctx, c, "/incidents/"+url.PathEscape(id), nil)
-}
-
-// Status returns where an incident stands.
-func (c *Client) Status(ctx context.Context, id string) (api.IncidentStatus, error) {
-	return getJSON[api.IncidentStatus](ctx, c, "/incidents/"+url.PathEscape(id)+"/status", nil)
 }
 
 // Notifications returns what people were told of an incident.
@@ -232,9 +228,7 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, q url.Val
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w", err)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, unreachableError(ctx, c.base, err)

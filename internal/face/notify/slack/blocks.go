@@ -1,6 +1,10 @@
 package slack
 
-import texts "nightcrier.dev/nightcrier/internal/text"
+import (
+	"cmp"
+
+	texts "nightcrier.dev/nightcrier/internal/text"
+)
 
 // payload is the body of an incoming webhook. All blocks but the title stand inside
 // one attachment because only attachments carry a colour.
@@ -62,7 +66,7 @@ func sectionBlock(title, body string) block {
 	if title != "" {
 		lead = "*" + title + "*\n"
 	}
-	t := mrkdwnText(lead + orOther(escapeText(body, maxSection-len(lead)), "–")) // Slack refuses an empty text
+	t := mrkdwnText(lead + cmp.Or(escapeText(body, maxSection-len(lead)), "–")) // Slack refuses an empty text
 	return block{Type: "section", Text: &t}
 }
 

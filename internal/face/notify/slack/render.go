@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -81,7 +82,7 @@ var severityMarks = map[nightcrier.Severity]string{
 
 // headlineOf is all that a phone shows: which cluster, what, and where.
 func headlineOf(inc *nightcrier.Incident) string {
-	return fmt.Sprintf("%s %s: %s on %s", severityMarks[inc.Severity], inc.Cluster, orOther(inc.FaultType, "Fault"), inc.Resource)
+	return fmt.Sprintf("%s %s: %s on %s", severityMarks[inc.Severity], inc.Cluster, cmp.Or(inc.FaultType, "Fault"), inc.Resource)
 }
 
 func (w *Webhook) factsTable(inc *nightcrier.Incident, rep *nightcrier.Report) table {
@@ -93,7 +94,7 @@ func (w *Webhook) factsTable(inc *nightcrier.Incident, rep *nightcrier.Report) t
 		}
 	}
 	t := table{
-		{"Cluster", inc.Cluster}, {"Namespace", orOther(inc.Namespace(), "(cluster-wide)")},
+		{"Cluster", inc.Cluster}, {"Namespace", cmp.Or(inc.Namespace(), "(cluster-wide)")},
 		{"Resource", inc.Resource.Kind + "/" + inc.Resource.Name}, {"Severity", severity},
 		{"Status", inc.Status.Words()}, {"Confidence", confidence}, {"Duration", describeDuration(inc)},
 	}
@@ -116,7 +117,7 @@ func (w *Webhook) findingBlocks(rep *nightcrier.Report) []block {
 
 func rootCause(rep *nightcrier.Report) string {
 	if rep.RootCause == nil {
-		return "None named; the verdict is " + orOther(string(rep.Verdict), string(nightcrier.VerdictUndetermined)) + "."
+		return "None named; the verdict is " + cmp.Or(string(rep.Verdict), string(nightcrier.VerdictUndetermined)) + "."
 	}
 	s := rep.RootCause.Summary
 	if obj := rep.RootCause.Object.String(); obj != "" {
@@ -165,7 +166,7 @@ func listActions(rep *nightcrier.Report) string {
 }
 
 func describeFailure(inc *nightcrier.Incident) string {
-	s := orOther(inc.FailureReason, "No reason was recorded.")
+	s := cmp.Or(inc.FailureReason, "No reason was recorded.")
 	if inc.FailureClass != "" {
 		s += " (" + string(inc.FailureClass) + ")"
 	}
@@ -210,7 +211,7 @@ func (w *Webhook) renderOver(m notify.Message) (string, string, []block) {
 	if m.With > 0 {
 		body += fmt.Sprintf(" So are %d more with the same cause.", m.With)
 	}
-	return fmt.Sprintf("✅ %s: %s on %s is over", inc.Cluster, orOther(inc.FaultType, "Fault"), inc.Resource), green,
+	return fmt.Sprintf("✅ %s: %s on %s is over", inc.Cluster, cmp.Or(inc.FaultType, "Fault"), inc.Resource), green,
 		[]block{sectionBlock("", body), footerBlock(renderLink(w.mask(m.Link)), "incident "+escapeText(inc.ID, 64))}
 }
 
@@ -221,7 +222,7 @@ func (w *Webhook) renderBreaker(m notify.Message) (string, string, []block) {
 			[]block{sectionBlock("", fmt.Sprintf("Its queue moves on; %d runs waited.", b.Waiting))}
 	}
 	body := fmt.Sprintf("Three runs in a row failed with %s. Its queue holds (%d waiting); a probe runs each minute. Running agents are not touched.",
-		orOther(string(b.Class), "a start error"), b.Waiting)
+		cmp.Or(string(b.Class), "a start error"), b.Waiting)
 	blocks := []block{sectionBlock("", body)}
 	if b.Detail != "" {
 		blocks = append(blocks, sectionBlock("Last error", w.mask(b.Detail)))
@@ -245,11 +246,4 @@ func renderLink(s string) string {
 		return escapeText(texts.FoldLine(s), maxField)
 	}
 	return "<" + escapeText(s, maxField) + "|Open the report>"
-}
-
-func orOther(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }

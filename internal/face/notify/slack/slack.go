@@ -7,6 +7,7 @@ package slack
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,9 +64,7 @@ func New(address string, opt Options) (*Webhook, error) {
 		// A redirect would hand the message, and the path, to somebody else.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	if w.timeout == 0 {
-		w.timeout = sendTimeout
-	}
+	w.timeout = cmp.Or(w.timeout, sendTimeout)
 	if w.mask == nil {
 		w.mask = func(s string) string { return s }
 	}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,9 +126,7 @@ func (a Agent) aimAgent(dir string, more map[string]string) (aimed, error) {
 		"KUBECONFIG": filepath.Join(dir, "kubeconfig"), "TMPDIR": filepath.Join(dir, "tmp"), "PWD": filepath.Join(dir, "work"),
 		"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost",
 	}
-	for k, v := range more {
-		replaced[k] = v
-	}
+	maps.Copy(replaced, more)
 	return aimed{door: d, argv: slices.Clone(a.Argv), env: replaceEnv(a.Environ, replaced), dir: dir}, nil
 }
 

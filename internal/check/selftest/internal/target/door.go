@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -242,8 +243,6 @@ func (w *noting) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements io.Writer.
 func (w *noting) Write(p []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.status = cmp.Or(w.status, http.StatusOK)
 	return w.ResponseWriter.Write(p)
 }

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
+	"nightcrier.dev/nightcrier/internal/text"
+
+	"github.com/spf13/cobra"
+)
+
+func (p *program) pipelinesCommand() *cobra.Command {
+	return groupCommand("pipelines", "List, show, check and draw pipelines", p.pipelinesListCommand(), p.pipelinesShowCommand(), p.pipelinesValidateCommand(), p.pipelinesGraphCommand())
+}
+
+// pipelineFlags are the keys that say which pipelines there are, and what they need.
+func pipelineFlags(cmd *cobra.Command) {
+	fewConfigFlags(cmd, "pipelines-dir", "skills-sources", "skills-cache-dir")
+}
+
+var oneName = oneArg("pipeline", "which pipeline? `nightcrier pipelines list` shows them")
+
+// listedPipeline is a pipeline as -o json prints it.
+type listedPipeline struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Steps       int    `json:"steps"`
+	From        string `json:"from"`
+	Digest      string `json:"digest"`
+	// Lacks is what is missing to run it.
+	Lacks string `json:"lacks,omitempty"`
+}
+
+func newListedPipeline(e *pipeline.Entry, r pipeline.Resolver) listedPipeline {
+	return listedPipeline{e.Name, e.Description, e.CountSteps(), e.File, e.Digest, e.Lacks(r)}
+}
+
+// foundPipelines are pipelines and what is wrong with files.
+type foundPipelines struct {
+	Pipelines []listedPipeline   `json:"pipelines"`
+	Problems  []pipeline.Problem `json:"problems"`
+}
+
+// openPipelines reads the configured directory, and opens what steps need.
+func (p *program) openPipelines(cmd *cobra.Command) (*pipeline.Library, pipeline.Resolver, []pipeline.Problem, error) {
+	skills, cfg, err := p.openSkills(cmd)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	library, problems := pipeline.Load(cfg.PipelinesDir)
+	return library, pipeline.Skills{Library: skills}, problems, nil
+}
+
+// findPipeline returns one pipeline, and says what is wrong with other files when there is
+// none of that name.
+func (p *program) findPipeline(cmd *cobra.Command, name string) (*pipeline.Entry, pipeline.Resolver, error) {
+	library, skills, problems, err := p.openPipelines(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := library.Find(name)
+	if err != nil {
+		p.printProblems(problems)
+	}
+	return e, skills, err
+}
+
+func (p *program) printProblems(problems []pipeline.Problem) {
+	for _, one := range problems {
+		p.printMessage("%s", one)
+	}
+}
+
+func (p *program) pipelinesListCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List all pipelines, and what is missing to run them", Args: checkArgs(noArgs),
+		Long: `Lists the pipelines of pipelines_dir and those that are part of nightcrier, which a file
+with a pipeline of the same name replaces. A file with a problem is named and left out.`}
+	p.formatFlag(cmd, "text", "json")
+	pipelineFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		library, skills, problems, err := p.openPipelines(cmd)
+		if err != nil {
+			return err
+		}
+		found := foundPipelines{Pipelines: []listedPipeline{}, Problems: append([]pipeline.Problem{}, problems...)}
+		for _, e := range library.List() {
+			found.Pipelines = append(found.Pipelines, newListedPipeline(&e, skills))
+		}
+		p.printProblems(problems)
+		if p.format == "json" {
+			return p.printJSON(found)
+		}
+		t := table{heading: []string{"NAME", "STEPS", "STATE", "FROM", "DESCRIPTION"}, expendable: []string{"FROM"}}
+		for _, l := range found.Pipelines {
+			state := cell{"ready", green}
+			if l.Lacks != "" {
+				state = cell{"incomplete", yellow}
+			}
+			t.addRow(plainCell(l.Name), plainCell(strconv.Itoa(l.Steps)), state, plainCell(l.From), plainCell(l.Description))
+		}
+		p.printTable(t)
+		return nil
+	}
+	return cmd
+}
+
+// shownPipeline is a pipeline with all that it defines.
+type shownPipeline struct {
+	listedPipeline
+	Definition pipeline.Definition `json:"definition"`
+}
+
+func (p *program) pipelinesShowCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "show NAME", Short: "Show a pipeline, with what was left to defaults", Args: checkArgs(oneName)}
+	p.formatFlag(cmd, "text", "json")
+	pipelineFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		e, skills, err := p.findPipeline(cmd, given[0])
+		if err != nil {
+			return err
+		}
+		shown := shownPipeline{newListedPipeline(e, skills), e.Definition}
+		if p.format == "json" {
+			return p.printJSON(shown)
+		}
+		p.printPipeline(shown)
+		return nil
+	}
+	return cmd
+}
+
+func (p *program) printPipeline(s shownPipeline) {
+	d, t := s.Definition, table{}
+	bounds := [2]string{}
+	if d.Deadline > 0 {
+		bounds[0] = d.Deadline.String()
+	}
+	if d.BudgetUSD > 0 {
+		bounds[1] = fmt.Sprintf("$%.2f", d.BudgetUSD)
+	}
+	key := d.Concurrency.Key
+	if key != "" {
+		key += " (" + string(d.Concurrency.Policy) + ")"
+	}
+	for _, row := range [][2]string{{"pipeline", d.Name}, {"description", d.Description}, {"from", s.From}, {"digest", s.Digest}, {"on", describeTriggers(d.On)},
+		{"one at once", key}, {"deadline", bounds[0]}, {"budget", bounds[1]}} {
+		if row[1] != "" {
+			t.addRow(cell{row[0], dim}, plainCell(row[1]))
+		}
+	}
+	if s.Lacks != "" {
+		t.addRow(cell{"lacks", yellow}, plainCell(s.Lacks))
+	}
+	p.printTable(t)
+	fmt.Fprintf(p.stdout, "\n%s", text.DropHidden(pipeline.DrawText(&d)))
+}
+
+// describeTriggers says in one line what starts a pipeline.
+func describeTriggers(on []pipeline.Trigger) string {
+	var all []string
+	for _, t := range on {
+		words := append([]string{t.Type}, t.Actions...)
+		all = append(all, strings.TrimSpace(strings.Join(append(words, t.Cron, t.TimeZone), " ")))
+	}
+	return strings.Join(all, ", ")
+}
+
+func (p *program) pipelinesValidateCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "validate [PATH...]", Short: "Check pipelines that you write",
+		Long: `Checks files, or all files of directories, for their author: what makes one unusable, by
+file and line (exit code 6), and what is missing to run it. Without a path it checks
+pipelines_dir and what is part of nightcrier.`}
+	p.formatFlag(cmd, "text", "json")
+	pipelineFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, paths []string) error {
+		library, skills, problems, err := p.openPipelines(cmd)
+		if err != nil {
+			return err
+		}
+		entries := library.List()
+		if len(paths) > 0 {
+			if entries, problems, err = readPipelines(paths); err != nil {
+				return err
+			}
+		}
+		found := foundPipelines{Pipelines: []listedPipeline{}, Problems: append([]pipeline.Problem{}, problems...)}
+		for _, e := range entries {
+			found.Pipelines = append(found.Pipelines, newListedPipeline(&e, skills))
+		}
+		return p.printValidation(found)
+	}
+	return cmd
+}
+
+// readPipelines reads files and directories that somebody names.
+func readPipelines(paths []string) (all []pipeline.Entry, problems []pipeline.Problem, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, nil, nightcrier.Errorf(nightcrier.NotFound, "%w", err)
+		}
+		if !info.IsDir() {
+			e, wrong := pipeline.LoadFile(path)
+			if problems = append(problems, wrong...); e != nil {
+				all = append(all, *e)
+			}
+			continue
+		}
+		library, wrong := pipeline.Load(path)
+		problems = append(problems, wrong...)
+		for _, e := range library.List() {
+			if !e.IsEmbedded() {
+				all = append(all, e)
+			}
+		}
+	}
+	return all, problems, nil
+}
+
+// printValidation prints what was found; errFound when a file cannot be used.
+func (p *program) printValidation(found foundPipelines) (err error) {
+	if len(found.Problems) > 0 {
+		err = errFound
+	}
+	if p.format == "json" {
+		return errors.Join(p.printJSON(found), err)
+	}
+	t := table{}
+	for _, one := range found.Problems {
+		t.addRow(cell{"fail", red}, plainCell(one.String()))
+	}
+	for _, l := range found.Pipelines {
+		line := fmt.Sprintf("%s: %s, %s", l.From, l.Name, text.CountNoun(l.Steps, "step"))
+		if l.Lacks != "" {
+			t.addRow(cell{"warn", yellow}, plainCell(line+"; it cannot run: "+l.Lacks))
+			continue
+		}
+		t.addRow(cell{"ok", green}, plainCell(line))
+	}
+	if len(t.rows) == 0 {
+		p.printMessage("there is no file that ends with .yaml or .yml")
+		return err
+	}
+	p.printTable(t)
+	return err
+}
+
+func (p *program) pipelinesGraphCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "graph NAME", Short: "Draw the steps of a pipeline", Args: checkArgs(oneName),
+		Long: `Draws the steps of a pipeline for a terminal or, with -o mermaid, as a flowchart that
+GitHub and others show in a page.`}
+	p.formatFlag(cmd, "text", "mermaid")
+	pipelineFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		e, _, err := p.findPipeline(cmd, given[0])
+		if err != nil {
+			return err
+		}
+		drawn := pipeline.DrawText(&e.Definition)
+		if p.format == "mermaid" {
+			drawn = pipeline.DrawMermaid(&e.Definition)
+		}
+		fmt.Fprint(p.stdout, text.DropHidden(drawn))
+		return nil
+	}
+	return cmd
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -70,7 +71,7 @@ func (p *program) printRuns(list api.RunList) error {
 
 // describeSubject says what a run is about.
 func describeSubject(s nightcrier.Subject) string {
-	return strings.ReplaceAll(string(s.Kind), "_", " ") + " " + orOther(s.Title, s.ID)
+	return strings.ReplaceAll(string(s.Kind), "_", " ") + " " + cmp.Or(s.Title, s.ID)
 }
 
 // describeRun says why a run is where it is.
@@ -78,7 +79,7 @@ func describeRun(run nightcrier.Run) string {
 	if run.WaitsFor != nil {
 		return "waits for " + run.WaitsFor.Text
 	}
-	return orOther(run.FailureReason, run.Cause)
+	return cmp.Or(run.FailureReason, run.Cause)
 }
 
 // runStatusCell is where a run stands; of one that has ended, how.
@@ -156,7 +157,7 @@ func (p *program) printWholeRun(run nightcrier.Run) {
 	}
 	steps := table{heading: []string{"STEP", "ATTEMPT", "USES", "STATE", "TOOK", "DETAIL"}, expendable: []string{"ATTEMPT", "USES", "DETAIL"}}
 	for _, s := range run.Steps {
-		steps.addRow(plainCell(s.ID), plainCell(fmt.Sprint(s.Attempt)), plainCell(s.Uses), plainCell(stepState(s)), plainCell(stepTime(s)), plainCell(orOther(s.FailureReason, s.Skipped)))
+		steps.addRow(plainCell(s.ID), plainCell(fmt.Sprint(s.Attempt)), plainCell(s.Uses), plainCell(stepState(s)), plainCell(stepTime(s)), plainCell(cmp.Or(s.FailureReason, s.Skipped)))
 	}
 	fmt.Fprintln(p.stdout)
 	p.printTable(steps)

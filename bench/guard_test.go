@@ -136,7 +136,7 @@ func realCluster(b *testing.B) guardedCluster {
 	c.direct = web
 	file, err := os.ReadFile(s.Kubeconfig)
 	must(b, err)
-	up, err := guardkube.Dial(file, "", nil)
+	up, err := guardkube.Dial(file, nil)
 	must(b, err)
 	c.guardURL, c.through = startGuard(b, up)
 	return c

@@ -37,14 +37,14 @@ import (
 )
 
 // again replays an incident of the site with nothing but its record.
-func (s *site) again(inc nightcrier.Incident, change func(*replay.ReplayOptions)) replay.ReplayResult {
+func (s *site) again(inc nightcrier.Incident, change func(*replay.Options)) replay.Result {
 	s.Helper()
 	cfg, _, err := config.Load(config.Options{Env: []string{"PATH=" + os.Getenv("PATH"), "WORKSPACE_ROOT=" + s.TempDir()}})
 	s.must(err)
 	then, err := s.order().config()
 	s.must(err)
 	cfg.Agent.Executor, cfg.Agent.Command, cfg.Agent.ScriptPath = inc.Executor, then.Agent.Command, then.Agent.ScriptPath // the programs are still there
-	o := replay.ReplayOptions{
+	o := replay.Options{
 		Config: cfg, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "e2e", Out: s.TempDir(),
 		Workspace: filepath.Join(s.root, "incident-"+inc.ID), WorkerCommand: []string{testproc.Self(), "worker"},
 	}
@@ -57,7 +57,7 @@ func (s *site) again(inc nightcrier.Incident, change func(*replay.ReplayOptions)
 }
 
 // comesToTheSame fails unless a replay came to the same.
-func (s *site) comesToTheSame(got replay.ReplayResult) {
+func (s *site) comesToTheSame(got replay.Result) {
 	s.Helper()
 	if !got.Same || len(got.Aspects) < 10 {
 		s.Errorf("replayed: %+v", got)
@@ -81,7 +81,7 @@ func TestReplayOfEveryCLI(t *testing.T) {
 
 // sameButForCalls is comesToTheSame for a CLI that may ask its model once more or less
 // than then, as some do on a busy machine: what it found out and reports is the same.
-func (s *site) sameButForCalls(got replay.ReplayResult) {
+func (s *site) sameButForCalls(got replay.Result) {
 	s.Helper()
 	if len(got.Doubts) > 0 || len(got.NotServed) > 0 {
 		s.Errorf("replayed: %+v", got)
@@ -142,7 +142,7 @@ func TestReplayByAnotherAgent(t *testing.T) {
 			said, skillDir := "", filepath.Join(t.TempDir(), "our-runbook")
 			other.must(os.Mkdir(skillDir, 0o700))
 			other.must(os.WriteFile(filepath.Join(skillDir, "SKILL.md"), []byte("---\nname: our-runbook\ndescription: what we know of the cart\n---\nAsk its team.\n"), 0o600))
-			got := other.again(inc, func(o *replay.ReplayOptions) {
+			got := other.again(inc, func(o *replay.Options) {
 				cfg, _, err := config.Load(config.Options{Env: []string{
 					"PATH=" + os.Getenv("PATH"), "WORKSPACE_ROOT=" + o.Config.WorkspaceRoot, "NIGHTCRIER_AGENT_EXECUTOR=" + h.executor, "NIGHTCRIER_AGENT_COMMAND=" + command,
 					"NIGHTCRIER_AGENT_MODEL=" + model, h.key + "=" + realKey, h.url + "=" + m.URL(h.cli),
@@ -292,7 +292,7 @@ func (s *site) anotherAsks(t *testing.T, h hands, inc nightcrier.Incident, ask f
 		ask("far_owner", map[string]any{"name": "cart"}), ask("far_owner", map[string]any{"name": "bank"}),
 		ask("prometheus_query", map[string]any{"query": "queue_length", "start": "20m"}), {Tools: []fakemodel.ToolCall{h.look(lastWords)}},
 	}, h.deliver(oneFact)...))
-	got := s.again(inc, func(o *replay.ReplayOptions) {
+	got := s.again(inc, func(o *replay.Options) {
 		cfg, err := other.order().config()
 		s.must(err)
 		cfg.WorkspaceRoot = o.Config.WorkspaceRoot

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 	"nightcrier.dev/nightcrier/internal/text"
 
@@ -46,9 +49,15 @@ type foundPipelines struct {
 	Problems  []pipeline.Problem `json:"problems"`
 }
 
-// openPipelines reads the configured directory, and opens what steps need.
+// openPipelines reads the configured directory, and opens what steps need. What is wrong
+// with files is the caller's to say.
 func (p *program) openPipelines(cmd *cobra.Command) (*pipeline.Library, pipeline.Resolver, []pipeline.Problem, error) {
-	skills, cfg, err := p.openSkills(cmd)
+	cfg, warnings, err := p.loadWithWarnings(cmd)
+	p.printWarnings(slices.DeleteFunc(warnings, func(w config.Warning) bool { return w.Key == "pipelines_dir" }))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	skills, err := skill.Open(cfg.Skills.Options())
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -79,7 +79,7 @@ func (p *program) runReplay(cmd *cobra.Command, f replayFlags, given []string) e
 	if err != nil {
 		return usageError(cmd, err)
 	}
-	o := replay.ReplayOptions{Config: cfg, Logger: log, Version: buildVersion().Version, Workspace: f.workspace, Out: f.out, Force: f.force,
+	o := replay.Options{Config: cfg, Logger: log, Version: buildVersion().Version, Workspace: f.workspace, Out: f.out, Force: f.force,
 		Another: another, Executor: f.executor, Skill: f.skill, Aloud: func(text string) { p.printMessage("%s", text) }}
 	if f.workspace == "" {
 		if o.Workspace, err = incidentDir(cfg, given[0]); err != nil {
@@ -116,7 +116,7 @@ func incidentDir(cfg *config.Config, id string) (string, error) {
 }
 
 // printReplay prints what came of it; what differs is something found.
-func (p *program) printReplay(again replay.ReplayResult) error {
+func (p *program) printReplay(again replay.Result) error {
 	if p.format == "json" {
 		if err := p.printJSON(again); err != nil {
 			return err
@@ -130,7 +130,7 @@ func (p *program) printReplay(again replay.ReplayResult) error {
 	return nil
 }
 
-func (p *program) showReplay(r replay.ReplayResult) {
+func (p *program) showReplay(r replay.Result) {
 	how := "repeated from its record"
 	if r.Another != nil {
 		how = "investigated again by " + r.Another.Executor + " on the recorded cluster"
@@ -157,7 +157,7 @@ func (p *program) showReplay(r replay.ReplayResult) {
 }
 
 // summaryOf says in a sentence how two investigations compare.
-func summaryOf(r replay.ReplayResult) string {
+func summaryOf(r replay.Result) string {
 	switch {
 	case r.Another != nil && r.Same:
 		return "Both name the same verdict and root cause."

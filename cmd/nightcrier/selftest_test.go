@@ -19,12 +19,13 @@ import (
 )
 
 // runApart runs the program as a process of its own: what reads and masks much takes a
-// tenth of the time without the race detector.
-func runApart(t *testing.T, args ...string) guardRun {
+// tenth of the time without the race detector. It finds other programs in path.
+func runApart(t *testing.T, path string, args ...string) guardRun {
 	t.Helper()
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), testproc.Self(), args...)
 	cmd.Args[0], cmd.Stdout, cmd.Stderr = "nightcrier", &out, &errs
+	cmd.Env = append(os.Environ(), "PATH="+path)
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
@@ -35,14 +36,14 @@ func runApart(t *testing.T, args ...string) guardRun {
 // Before a real cluster all attacks are stopped, and those of a bare shell are not; the
 // cluster is only read by either. What this machine does not have is told.
 func TestSelftestBeforeARealCluster(t *testing.T) {
+	t.Parallel()
 	kube := kubetest.Audited(t)
 	ns := kube.Namespace(t)
 	kube.Pod(t, ns, "cart-0", nil)
-	kubectl := filepath.Dir(kubetest.Kubectl(t))
-	t.Setenv("PATH", kubectl+":/usr/bin:/bin")
+	path := filepath.Dir(kubetest.Kubectl(t)) + ":/usr/bin:/bin"
 	before := len(kube.Audit(t))
 
-	own := runApart(t, "selftest", "readonly", "--kubeconfig", kube.Kubeconfig)
+	own := runApart(t, path, "selftest", "readonly", "--kubeconfig", kube.Kubeconfig)
 	if own.code != 0 || !strings.Contains(own.out, "\nRBAC alone would stop 0 of ") { // the credential may do all
 		t.Errorf("exit code %d: %s%s", own.code, own.out, own.errors)
 	}
@@ -51,7 +52,7 @@ func TestSelftestBeforeARealCluster(t *testing.T) {
 			t.Errorf("stdout does not tell that %s is missing:\n%s", cli.Name, own.out)
 		}
 	}
-	bare := runApart(t, "selftest", "readonly", "--kubeconfig", kube.Kubeconfig, "--against", "bash -c {command}", "-o", "json")
+	bare := runApart(t, path, "selftest", "readonly", "--kubeconfig", kube.Kubeconfig, "--against", "bash -c {command}", "-o", "json")
 	if bare.code != 6 {
 		t.Errorf("against a bare shell: exit code %d: %s", bare.code, bare.errors)
 	}
@@ -81,8 +82,8 @@ func TestSelftestBeforeARealCluster(t *testing.T) {
 
 // What needs a kubectl is told where there is none, with its number.
 func TestSelftestWithoutKubectl(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	r := runApart(t, "selftest", "injection")
+	t.Parallel()
+	r := runApart(t, t.TempDir(), "selftest", "injection")
 	if r.code != 0 || !strings.Contains(r.out, "; 2 are not exercised\n") || !strings.Contains(r.out, "\nnot exercised: 2 attacks of injection by shell: kubectl is not in PATH\n") {
 		t.Errorf("exit code %d: %s%s", r.code, r.out, r.errors)
 	}
@@ -90,7 +91,8 @@ func TestSelftestWithoutKubectl(t *testing.T) {
 
 // What cannot be attacked is no success.
 func TestSelftestExitCodes(t *testing.T) {
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+":/usr/bin:/bin")
+	t.Parallel()
+	path := filepath.Dir(kubetest.Kubectl(t)) + ":/usr/bin:/bin"
 	for line, c := range map[string]struct {
 		code int
 		says string
@@ -101,7 +103,7 @@ func TestSelftestExitCodes(t *testing.T) {
 		"bash $x":        {2, "would replace"},
 		"":               {2, "empty"},
 	} {
-		r := runApart(t, "selftest", "--against", line)
+		r := runApart(t, path, "selftest", "--against", line)
 		if r.code != c.code || !strings.Contains(r.errors, c.says) || r.out != "" {
 			t.Errorf("%q: exit code %d, want %d: %s%s", line, r.code, c.code, r.out, r.errors)
 		}
@@ -111,16 +113,16 @@ func TestSelftestExitCodes(t *testing.T) {
 	if err := os.WriteFile(dead, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r := runApart(t, "selftest", "readonly", "--kubeconfig", dead); r.code != 7 {
+	if r := runApart(t, path, "selftest", "readonly", "--kubeconfig", dead); r.code != 7 {
 		t.Errorf("a cluster that does not answer: exit code %d: %s", r.code, r.errors)
 	}
 }
 
 // Planted secrets are in no message, report, file or request to a model, whoever reads.
 func TestSelftestRedaction(t *testing.T) {
+	t.Parallel()
 	claude := filepath.Dir(clitest.CLI(t, "claude"))
-	t.Setenv("PATH", filepath.Dir(kubetest.Kubectl(t))+":"+claude+":/usr/bin:/bin")
-	r := runApart(t, "selftest", "redaction", "-o", "json")
+	r := runApart(t, filepath.Dir(kubetest.Kubectl(t))+":"+claude+":/usr/bin:/bin", "selftest", "redaction", "-o", "json")
 	var found selftest.Report
 	if err := json.Unmarshal([]byte(r.out), &found); err != nil {
 		t.Fatal(err, r.errors)

@@ -15,6 +15,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/sandbox"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // cli is a vendor's program as it is installed here.
@@ -155,7 +156,7 @@ func askVersion(ctx context.Context, path string) (string, error) {
 		return "", nightcrier.Errorf(nightcrier.Exhausted, "make a temporary directory: %w", err)
 	}
 	defer os.RemoveAll(home)
-	out := &bounded{left: maxVersionLine}
+	out := &text.Head{Max: maxVersionLine}
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env = []string{"PATH=" + pathWith(path), "HOME=" + home, "TMPDIR=" + home, "DISABLE_AUTOUPDATER=1"}
 	cmd.Stdout, cmd.Dir, cmd.WaitDelay = out, home, time.Second
@@ -165,20 +166,7 @@ func askVersion(ctx context.Context, path string) (string, error) {
 		}
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%s --version: %w", path, err)
 	}
-	return versionPattern.FindString(string(out.kept)), nil
-}
-
-// bounded keeps the first bytes of what is written, and takes the rest silently.
-type bounded struct {
-	kept []byte
-	left int
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	kept := p[:min(len(p), b.left)]
-	b.left -= len(kept)
-	b.kept = append(b.kept, kept...)
-	return len(p), nil
+	return versionPattern.FindString(string(out.Kept)), nil
 }
 
 // Tested reports whether the executor was tested with that version of its CLI.

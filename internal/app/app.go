@@ -126,7 +126,7 @@ func (a *App) Addr() string { return a.server.Addr() }
 func (a *App) startServer(ctx context.Context) error {
 	a.metrics.WatchState(a.metricsState)
 	h := api.New(api.Options{
-		Version: a.opt.Version, Incidents: a.store, Events: a.store, Runs: a.store, Limits: a.admitter.Limits, Control: a, Clusters: a, Webhooks: a.hooks.Local(), Ready: a.isReady,
+		Version: a.opt.Version, Incidents: a.store, Events: a.store, Runs: a.store, Limits: a.admitter.Limits, Control: a, Clusters: a, Pipelines: a.listPipelines, Webhooks: a.hooks.Local(), Ready: a.isReady,
 		Metrics: a.metrics.Handler(), Markdown: a.ReportMarkdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
 	})
 	a.server = api.NewServer(api.ServerConfig{
@@ -135,6 +135,14 @@ func (a *App) startServer(ctx context.Context) error {
 	})
 	a.onStop("listeners", a.server.Stop)
 	return a.server.Start(ctx)
+}
+
+func (a *App) listPipelines() []api.Pipeline {
+	var list []api.Pipeline
+	for _, e := range a.pipelines.Library().List() {
+		list = append(list, api.Pipeline{Name: e.Name, Description: e.Description, Steps: e.CountSteps()})
+	}
+	return list
 }
 
 func (a *App) isReady(ctx context.Context) error {

@@ -205,8 +205,7 @@ func (c *clusters) reader(name string, m *mask.Masker, audit func(context.Contex
 	masker := c.maskerFor(name).Sharing(m)
 	g, err := guardkube.New(guardkube.Config{
 		Upstream: guardkube.Upstream{Base: base, Transport: transport}, Mask: masker.Bytes, MaskLog: masker.Log, Namespaces: c.namespacesOf(name),
-		Logger: c.log.With("component", "guard", "cluster", name),
-		Audit:  func(ctx context.Context, r guardkube.AuditRecord) error { return audit(ctx, journal.Request(r)) },
+		Logger: c.log.With("component", "guard", "cluster", name), Audit: audit,
 	})
 	if err != nil {
 		return unusable{err}

@@ -7,7 +7,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/ingest/intake"
 	"nightcrier.dev/nightcrier/internal/record/store"
-	"nightcrier.dev/nightcrier/internal/triage"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
 func (a *Investigator) openIntake(context.Context) error {
@@ -20,7 +20,7 @@ func (a *Investigator) openIntake(context.Context) error {
 
 func (a *Investigator) acceptPolicy() store.AcceptPolicy {
 	return store.AcceptPolicy{
-		DedupeWindow: a.cfg.DedupeWindow, QueueMax: a.cfg.Queue.Max, Pipeline: triage.Pipeline, Executor: a.cfg.Agent.Executor,
+		DedupeWindow: a.cfg.DedupeWindow, QueueMax: a.cfg.Queue.Max, Pipeline: pipeline.Triage, Executor: a.cfg.Agent.Executor,
 		Storm: store.StormPolicy{
 			Fingerprints: a.cfg.Storm.Fingerprints, Within: a.cfg.Storm.Within, Investigate: a.cfg.Storm.Investigate, Quiet: a.cfg.Storm.Quiet,
 		},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/agent/worker"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/notify"
@@ -21,6 +22,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/admit"
 	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 	"nightcrier.dev/nightcrier/internal/triage"
 )
 
@@ -33,17 +35,19 @@ type Investigator struct {
 	// enforce refuses agents a credential that can write.
 	enforce bool
 
-	metrics  *telemetry.Metrics
-	root     *workspace.Root
-	store    *store.Store
-	masker   *mask.Masker
-	maskKey  []byte
-	access   *clusters
-	notifier *notify.Notifier
-	breaker  *admit.Breaker
-	engine   *engine.Engine
-	runner   *run.Runner
-	workers  workers
+	metrics   *telemetry.Metrics
+	root      *workspace.Root
+	store     *store.Store
+	masker    *mask.Masker
+	maskKey   []byte
+	access    *clusters
+	notifier  *notify.Notifier
+	breaker   *admit.Breaker
+	engine    *engine.Engine
+	runner    *run.Runner
+	workers   workers
+	pipelines *pipeline.Live
+	skills    []*skill.Skill
 	// triageScript is that of the skill, "" for none.
 	triageScript string
 	intake       *intake.Intake

@@ -81,7 +81,7 @@ func (k *byKubeconfig) Connect() (Connection, error) {
 	}
 	k.have, k.changed = Connection{Client: client, Asker: client, Why: errUnusable}, changed
 	if cred, err := CredentialOf(k.cluster); err == nil {
-		if up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env); err == nil {
+		if up, err := guardkube.Dial(cred.Kubeconfig, cred.Env); err == nil {
 			// As whom a guard would be: a credential plugin may tell another identity to
 			// another environment.
 			k.have.Credential, k.have.Asker = cred, kube.Through(up.Base, up.Transport, 0)

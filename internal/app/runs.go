@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/admit"
 	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 	"nightcrier.dev/nightcrier/internal/triage"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
@@ -34,6 +36,14 @@ func (a *Investigator) openSkills() ([]*skill.Skill, error) {
 	return all, nil
 }
 
+// openPipelines reads the pipelines, and what changes of them later. One with a fault is
+// left out, and said.
+func (a *Investigator) openPipelines() {
+	a.pipelines = pipeline.Open(a.cfg.PipelinesDir, func(p pipeline.Problem) {
+		a.log.Warn("a pipeline cannot be used: "+p.Text, "event", "pipeline_problem", "file", p.File, "line", p.Line)
+	})
+}
+
 // memory is what people wrote, and what earlier incidents came to.
 type memory struct {
 	*store.Store
@@ -46,6 +56,8 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.skills = skills
+	a.openPipelines()
 	books, err := runbook.New(runbook.Options{Dir: a.cfg.Runbooks.Dir, AllowedHosts: a.cfg.Runbooks.AllowedHosts, Timeout: a.cfg.Runbooks.Timeout})
 	if err != nil {
 		return err
@@ -69,7 +81,7 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	}
 	a.engine = e
 	a.onStop("engine", func(ctx context.Context) error { return e.Stop(remainingTime(ctx)) })
-	e.Register(run.Workflow, a.runner.Execute)
+	a.runner.Register(e)
 	return e.Launch()
 }
 
@@ -89,15 +101,19 @@ func (a *Investigator) startAdmission(ctx context.Context) error {
 	return a.admitter.Start(ctx)
 }
 
-// startRun freezes the configuration of a run and hands it to the engine.
-func (a *Investigator) startRun(_ context.Context, r nightcrier.Run) error {
+// startRun freezes what a run is to do, and hands it to the engine.
+func (a *Investigator) startRun(ctx context.Context, r nightcrier.Run) error {
 	if !r.AdmittedAt.IsZero() {
 		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
 	}
-	return a.engine.Start(run.Workflow, r.ID, a.opt.Order(a.newOrder(r)))
+	o, err := a.newOrder(ctx, r)
+	if err != nil {
+		return err
+	}
+	return a.engine.Start(run.Workflow, r.ID, a.opt.Order(o))
 }
 
-func (a *Investigator) newOrder(r nightcrier.Run) run.Order {
+func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Order, error) {
 	ag, err := a.cfg.AgentFor(r.Executor)
 	if err != nil {
 		ag = a.cfg.Agent // queued under another configuration: its worker says what is missing
@@ -106,5 +122,38 @@ func (a *Investigator) newOrder(r nightcrier.Run) run.Order {
 	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !agent.LacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
 	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
 	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Key), a.cfg.Budget.Limits()
-	return run.Order{RunID: r.ID, IncidentID: r.IncidentID(), Agent: s}
+	o := run.Order{RunID: r.ID, Subject: r.Subject, Deadline: r.Deadline, Agent: s}
+	if o.Pipeline, err = a.pipelines.Library().Freeze(r.Pipeline, a); err != nil {
+		o.Unready = err.Error()
+		return o, nil
+	}
+	if d := o.Pipeline.Definition.Deadline; d > 0 {
+		if at := r.AdmittedAt.Add(d); o.Deadline.IsZero() || at.Before(o.Deadline) {
+			o.Deadline = at
+		}
+	}
+	if r.IncidentID() == "" {
+		if o.Input, err = a.store.RunInput(ctx, r.ID); err != nil {
+			return o, err
+		}
+	}
+	if r.FromStep == "" {
+		return o, nil
+	}
+	steps, err := a.store.Steps(ctx, r.ID)
+	for _, step := range steps {
+		if step.FromRun != "" {
+			o.Delivered = append(o.Delivered, step)
+		}
+	}
+	return o, err
+}
+
+// ResolveSkill implements pipeline.Resolver.
+func (a *Investigator) ResolveSkill(name string) (pipeline.SkillPin, error) {
+	known := a.skills[0]
+	if path.Base(name) != known.Name {
+		return pipeline.SkillPin{}, nightcrier.Errorf(nightcrier.NotFound, "the skill %s cannot be executed: this version executes %s alone", name, known.Name)
+	}
+	return pipeline.SkillPin{Name: known.Name, Version: known.Version, Digest: known.Ref().Digest}, nil
 }

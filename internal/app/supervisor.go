@@ -40,7 +40,7 @@ func (s supervisor) Afford(o run.Order, cluster string) error {
 	if err != nil {
 		return err
 	}
-	return l.Check(budget.Who{Run: o.RunID, Incident: o.IncidentID, Cluster: cluster}, o.Agent.Budget)
+	return l.Check(budget.Who{Run: o.RunID, Incident: o.WorkspaceID(), Cluster: cluster}, o.Agent.Budget)
 }
 
 // Spent implements run.Supervisor.
@@ -49,12 +49,15 @@ func (s supervisor) Spent(o run.Order, cluster string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	used, err := l.Account(budget.Who{Run: o.RunID, Incident: o.IncidentID, Cluster: cluster}, o.Agent.Budget).Used()
+	used, err := l.Account(budget.Who{Run: o.RunID, Incident: o.WorkspaceID(), Cluster: cluster}, o.Agent.Budget).Used()
 	return used.Spent.Money.Dollars(), err
 }
 
 // Ended implements run.Supervisor: it counts.
 func (s supervisor) Ended(_ nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary) {
+	if inc.ID == "" {
+		return // what is counted is of clusters
+	}
 	s.metrics.ClusterAsked(inc.Cluster, asked.Requests-asked.Denied, asked.Denied)
 	s.metrics.AgentEnded(inc.Cluster, res)
 	s.metrics.IncidentClosed(inc.Cluster, inc.Status)

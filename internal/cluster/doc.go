@@ -3,6 +3,7 @@
 // knows neither agents nor incidents. It offers:
 //
 //   - changes: what differs between two states of an object, in words
+//   - inprocess: a connection to a handler of this process
 //   - kube: the client: single objects, bounded lists, logs, watches
 //   - kube/kinds: the one table of the kinds of objects
 //   - kubetool: the read-only tools that agents and clients of ours get

@@ -10,6 +10,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 	texts "nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
@@ -213,6 +214,17 @@ func (l *loader) checkRunbooks(cfg *Config) {
 	_, problems := runbook.Load(dir)
 	for _, err := range problems[:min(len(problems), maxProblems)] {
 		l.addNeed(cfg, at, strings.TrimSpace(err.Error()))
+	}
+}
+
+// checkPipelines tells of files that are left out.
+func (l *loader) checkPipelines(cfg *Config) {
+	if cfg.PipelinesDir == "" {
+		return
+	}
+	_, problems := pipeline.Load(cfg.PipelinesDir)
+	for _, one := range problems[:min(len(problems), maxProblems)] {
+		l.addNeed(cfg, "pipelines_dir", one.String())
 	}
 }
 

@@ -27,6 +27,7 @@ func (l *loader) checkAll(cfg *Config) {
 	l.checkAgent(cfg)
 	l.checkToolServers(cfg)
 	l.checkRunbooks(cfg)
+	l.checkPipelines(cfg)
 	l.checkSkills(cfg)
 	l.narrowTools(cfg)
 	if err := checkWorkspaceRoot(cfg.WorkspaceRoot, l.environ["HOME"]); err != nil {

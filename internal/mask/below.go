@@ -6,20 +6,18 @@ import "strings"
 // line, or the members of a list. The line breaks may be written as \n, in a string.
 
 // breakAt returns where the line begins that follows the break at s[at]; at when there is
-// no break.
+// no break. The return that may stand before it is one: of many each would lead to all others.
 func breakAt(s string, at int) int {
-	word := span(s, at, func(c byte) bool { return c == '\\' })
-	switch {
-	case word >= len(s):
-		return at
-	case word == at && s[at] == '\r' && at+1 < len(s) && s[at+1] == '\n':
+	if strings.HasPrefix(s[at:], "\r\n") {
 		return at + 2
-	case word == at && s[at] == '\n', word > at && s[word] == 'n':
+	}
+	feed := at
+	if word := at + slashesAt(s, at); word > at && word < len(s) && s[word] == 'r' {
+		feed = word + 1
+	}
+	word := feed + slashesAt(s, feed)
+	if word < len(s) && (word == feed && s[word] == '\n' || word > feed && s[word] == 'n') {
 		return word + 1
-	case word > at && s[word] == 'r':
-		if next := breakAt(s, word+1); next > word+1 {
-			return next
-		}
 	}
 	return at
 }

@@ -476,6 +476,9 @@ func hostile(n int) map[string]string {
 	for _, unit := range []string{"data: {", "data: {\n", "data: '", "data: \"\n", " a: {\n", " a: '\n", " a: \\\"\n", "data:\n a: \"\n", "&a [", "? data\n", "? data\n: {\n", "\"\\", "{\"a\":\"kind Secret\"}\n"} {
 		out["Secret "+unit] = "kind: Secret\ndata:\n" + strings.Repeat(unit, n/len(unit))
 	}
+	for _, unit := range []string{"\\\\r", "\\r", "\r"} { // each may lead to the end of all
+		out[unit] = strings.Repeat(unit, n/len(unit))
+	}
 	// What is taken grows by every walk over the rest, in which each place has to be asked.
 	for _, open := range []string{"IDENTIFIED BY '", "\x1bPIDENTIFIED BY '", "\\u001b[IDENTIFIED BY '"} {
 		out[open] = open + strings.Repeat("-p --password ? ", n/16)

@@ -174,10 +174,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *demoPeer, dir string) (*
 	}
 	flags := map[string]string{"workspace_root": dir, "agent.executor": o.Executor, "listen": o.Listen, "severity_threshold": "warning"}
 	if missing := missingKeyVariable(o); missing != "" {
-		model, err := fakemodel.NewServer()
-		if err == nil {
-			err = model.Listen()
-		}
+		model, err := fakemodel.Start()
 		if err != nil {
 			return nil, nil, err
 		}

@@ -71,7 +71,7 @@ func OpenGuard(o GuardOptions) (_ *Guard, err error) {
 	if err != nil {
 		return nil, err
 	}
-	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
+	up, err := guardkube.Dial(cred.Kubeconfig, cred.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func namespaceOf(raw []byte) string {
 
 // auditRequest writes down what the guard decided, and what came of it.
 func (g *Guard) auditRequest(_ context.Context, r guardkube.AuditRecord) error {
-	item := journal.OfRequest(journal.Request(r))
+	item := journal.OfRequest(r)
 	data, err := item.JSON()
 	if err != nil {
 		return err

@@ -173,7 +173,7 @@ func (o SelftestOptions) findCluster() (*selftest.Cluster, error) {
 	if file, err := clientcmd.Load(cred.Kubeconfig); err == nil && file.Contexts[file.CurrentContext] != nil {
 		namespaces = append(namespaces, cmp.Or(file.Contexts[file.CurrentContext].Namespace, "default"))
 	}
-	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
+	up, err := guardkube.Dial(cred.Kubeconfig, cred.Env)
 	if err != nil {
 		return nil, err
 	}

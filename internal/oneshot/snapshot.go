@@ -39,7 +39,7 @@ func Record(ctx context.Context, o RecordOptions) (*snapshot.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
+	up, err := guardkube.Dial(cred.Kubeconfig, cred.Env)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
 // Action is a step that is done by this program itself. A run knows none of them: whoever makes
@@ -13,51 +13,44 @@ type Action interface {
 	// Do does the step. All that it reads and changes is in checkpoints of w; between them it
 	// decides by what they returned alone, as it is done again after a crash.
 	Do(w *Work) (Done, error)
+	// Due says whether it is done where a step before it stopped the run.
+	Due() Due
 }
 
-// Done is what a step came to.
+// Due says when an action is done.
+type Due int
+
+// An action is done in its turn, unless the run was stopped before; in its turn in any case; or
+// when the run has ended, as what tells how it did is.
+const (
+	UnlessStopped Due = iota
+	Always
+	AfterEnd
+)
+
+// Done is what an action came to.
 type Done struct {
-	// Result is how the run stands behind the step: when it is terminal no agent is asked.
+	// Result is how the run stands behind the step.
 	Result nightcrier.AgentResult
+	// Class and Reason say why the step failed, "" when it has not.
+	Class  nightcrier.FailureClass
+	Reason string
 	// Outcome is what the run comes to, nil of a step that does not decide that.
 	Outcome *Outcome
 }
 
-// Work is a step that is under way.
-type Work struct {
-	Order Order
-	// Result is how the run stands, and Review what became of what its agent was to deliver.
-	Result nightcrier.AgentResult
-	Review Review
-
-	runner *Runner
-	ctx    engine.Context
-	// begun says that a step before has begun the run.
-	begun bool
-	// resumed says that all checkpoints until now were made by an earlier process.
-	resumed bool
-	// unrecorded says that no checkpoint can be written any more.
-	unrecorded bool
+// Skills makes agents ready for what their steps use.
+type Skills interface {
+	// PrepareSkill fills the workspace of an agent before its first attempt: what it is told,
+	// and what it works by. It may be asked again. Its error says in a line what is missing.
+	PrepareSkill(ctx context.Context, s *Session, t Task) error
 }
 
-// Checkpoint does a part of a step and remembers what it returned, as engine.Step does. The part
-// has a session of its own.
-func Checkpoint[T any](w *Work, name string, do func(context.Context, *Session) (T, error)) (result T, err error) {
-	open := w.runner.OpenSession
-	if !w.begun {
-		open, w.begun = w.runner.beginSession, true
-	}
-	part := func(c context.Context) (result T, err error) {
-		w.resumed = false
-		s, err := open(c, w.Order)
-		if err != nil {
-			return result, err
-		}
-		defer s.Close()
-		return do(c, s)
-	}
-	if w.unrecorded {
-		return result, engine.Insist(w.ctx, name, func(c context.Context) (err error) { result, err = part(c); return err })
-	}
-	return engine.Step(w.ctx, name, part)
+// Task is what an agent is to do.
+type Task struct {
+	Step pipeline.Step
+	// Skill is the one that was there when the run was admitted.
+	Skill pipeline.SkillPin
+	// Input is what it is given; the workspace has it as InputFile.
+	Input map[string]any
 }

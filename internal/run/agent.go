@@ -1,13 +1,17 @@
 package run
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -27,13 +31,15 @@ type try struct {
 	step    string // in the journal
 	// what is what the journal says of it, of the executor and its access.
 	what string
+	// task is what the workspace is filled for before the first of them, nil where it is.
+	task *Task
 	// change adapts the spec, nil not at all.
 	change func(*backend.Spec)
 }
 
-// firstAttempt is the n-th try at the investigation itself.
-func firstAttempt(n int) try {
-	return try{attempt: n, step: step, what: fmt.Sprintf("starting %%s, attempt %d, %%s", n)}
+// firstAttempt is the n-th try at the work itself.
+func (w *Work) firstAttempt(n int) try {
+	return try{attempt: n, step: w.place.step, what: fmt.Sprintf("starting %%s, attempt %d, %%s", n)}
 }
 
 // launched is the checkpoint of a try that was begun: the worker to await, or a terminal result
@@ -51,7 +57,10 @@ func (s *Session) launchWorker(ctx context.Context, t try) (launched, error) {
 	if s.Workspace == nil {
 		return launched{Result: FailedResult(nightcrier.FailStart, s.NoWorkspace)}, nil
 	}
-	cred, why := s.runner.cfg.Clusters.Access(ctx, s.Incident.Cluster, s.Incident.Namespace())
+	if res, err := s.readyAgent(ctx, t); err != nil || res.State.Terminal() {
+		return launched{Result: res}, err
+	}
+	cred, why := s.access(ctx)
 	learned, err := s.Mask.Seal()
 	if err != nil {
 		return launched{}, err
@@ -69,6 +78,9 @@ func (s *Session) launchWorker(ctx context.Context, t try) (launched, error) {
 	}
 	spec := s.workerSpec(t)
 	spec.BudgetDir = s.runner.cfg.BudgetDir
+	if left := s.Order.Deadline.Sub(s.Now()); !s.Order.Deadline.IsZero() && left < cmp.Or(spec.Timeout, agent.DefaultTimeout) {
+		spec.Timeout = left
+	}
 	h, err := s.runner.cfg.Workers.Launch(ctx, spec, cred, learned)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -82,6 +94,52 @@ func (s *Session) launchWorker(ctx context.Context, t try) (launched, error) {
 	return launched{Handle: h}, nil
 }
 
+// readyAgent fills the workspace of an agent before its first attempt. Its result is terminal
+// where no agent is asked: the money or the time is up, or something is missing.
+func (s *Session) readyAgent(ctx context.Context, t try) (res nightcrier.AgentResult, err error) {
+	if !s.Order.Deadline.IsZero() && !s.Now().Before(s.Order.Deadline) {
+		res = FailedResult(nightcrier.FailTimeout, fmt.Errorf("the agent was not asked: the deadline of the run, %s, is over", s.Order.Deadline.UTC().Format(time.RFC3339)))
+		res.State = nightcrier.StateTimeout
+		return res, nil
+	}
+	if t.attempt != 1 || t.task == nil {
+		return res, nil
+	}
+	if res := s.afford(); res.State.Terminal() {
+		return res, nil
+	}
+	if err = s.writeInput(t.task.Input); err == nil {
+		err = s.runner.cfg.Skills.PrepareSkill(ctx, s, *t.task)
+	}
+	if err == nil || CanBeRepeated(ctx, err) {
+		return res, err
+	}
+	return FailedResult(ClassOf(err, nightcrier.FailInternal), err), nil
+}
+
+// writeInput writes what an agent is given, where that is something.
+func (s *Session) writeInput(in map[string]any) error {
+	if len(in) == 0 {
+		return nil
+	}
+	raw, err := json.MarshalIndent(in, "", "  ")
+	if err == nil {
+		raw, err = s.Mask.Strings(raw)
+	}
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "%s: %w", InputFile, err)
+	}
+	return s.Workspace.WriteFile(InputFile, raw, 0o600)
+}
+
+// access is how the agent reaches the cluster of the run, nil and why where it does not.
+func (s *Session) access(ctx context.Context) (*backend.Credential, string) {
+	if s.Incident.ID == "" {
+		return nil, "the run is about no cluster"
+	}
+	return s.runner.cfg.Clusters.Access(ctx, s.Incident.Cluster, s.Incident.Namespace())
+}
+
 // unlessLaunched is the result of a try that is not begun, unless a server that died before the
 // checkpoint has begun it: then its worker is awaited, and hears of a cancellation.
 func (s *Session) unlessLaunched(ctx context.Context, t try, res nightcrier.AgentResult, err error) (launched, error) {
@@ -90,7 +148,7 @@ func (s *Session) unlessLaunched(ctx context.Context, t try, res nightcrier.Agen
 	}
 	l := launched{Result: res}
 	err = s.runner.eachWorker(ctx, s.Order.RunID, func(w backend.Owned) error {
-		if w.Attempt == t.attempt && (w.Alive || w.Processes > 0) {
+		if w.Attempt == s.place.seat+t.attempt && (w.Alive || w.Processes > 0) {
 			l = launched{Handle: w.Handle, Result: nightcrier.AgentResult{State: nightcrier.StateStarting}}
 		}
 		return nil
@@ -117,8 +175,11 @@ func accessText(can bool, why string) string {
 
 func (s *Session) workerSpec(t try) backend.Spec {
 	spec := backend.Spec{
-		Version: backend.SpecVersion, Spec: s.Order.Agent, RunID: s.Order.RunID, IncidentID: s.Incident.ID, Cluster: s.Incident.Cluster, Namespace: s.Incident.Namespace(), Step: t.step, Attempt: t.attempt,
+		Version: backend.SpecVersion, Spec: s.Order.Agent, RunID: s.Order.RunID, IncidentID: s.Order.WorkspaceID(), Cluster: s.Incident.Cluster, Namespace: s.Incident.Namespace(), Step: t.step, Attempt: s.place.seat + t.attempt,
 		Workspace: s.Workspace.Dir(),
+	}
+	if s.place.alone {
+		spec.Account = s.Order.RunID + "/" + s.place.step
 	}
 	if t.change != nil {
 		t.change(&spec)
@@ -244,9 +305,9 @@ func (s *Session) fileEntry(ctx context.Context, log *agentLog, e nightcrier.Jou
 // maxLoggedCommand bounds a command line in a log, in bytes; the journal has all of it.
 const maxLoggedCommand = 1 << 10
 
-// Afford is the result of an agent that is not asked, as nothing is left to spend on it; else it
+// afford is the result of an agent that is not asked, as nothing is left to spend on it; else it
 // is not terminal.
-func (s *Session) Afford() nightcrier.AgentResult {
+func (s *Session) afford() nightcrier.AgentResult {
 	if err := s.runner.cfg.Supervisor.Afford(s.Order, s.Incident.Cluster); err != nil {
 		s.Log.Warn("the agent is not asked", "event", "budget", "error", err)
 		return FailedResult(nightcrier.FailBudget, fmt.Errorf("the agent was not asked: %w", err))
@@ -267,6 +328,9 @@ func (s *Session) ShowProgress(ctx context.Context, p store.Progress, details ..
 			level = slog.LevelWarn
 		}
 		s.Log.With(details...).Log(ctx, level, "agent state", "event", "agent_"+string(p.State), "workspace", s.Workspace.Dir())
+	}
+	if inc.ID == "" {
+		return nil
 	}
 	return s.Workspace.WriteIncident(&inc)
 }
@@ -302,9 +366,14 @@ func (r *Runner) awaitCancel(ctx context.Context, runID string) (cause string, e
 // CancelledEarly is the result of a run whose cancellation was asked for before
 // its agent was started.
 func (s *Session) CancelledEarly(ctx context.Context) (nightcrier.AgentResult, error) {
-	asked, cause, err := s.runner.cfg.Store.CancelRequested(ctx, s.Order.RunID)
-	if err != nil || !asked {
+	run, err := s.runner.cfg.Store.Run(ctx, s.Order.RunID)
+	switch {
+	case err != nil:
 		return nightcrier.AgentResult{}, err
+	case run.CancelRequested:
+		return nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "cancelled: " + run.Cause}, nil
+	case run.Status == nightcrier.Finished: // it was given up
+		return nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "the run has ended"}, nil
 	}
-	return nightcrier.AgentResult{State: nightcrier.StateCancelled, FailureClass: nightcrier.FailCancelled, FailureReason: "cancelled: " + cause}, nil
+	return nightcrier.AgentResult{}, nil
 }

@@ -38,7 +38,12 @@ func (s *Session) openAgentLog(ctx context.Context) (*agentLog, error) {
 	if l.commands, err = createFile(s.Workspace, commandsFile); err != nil {
 		return nil, errors.Join(err, l.log.Close())
 	}
-	if err := s.EachEntry(ctx, l.addEntry); err != nil {
+	if err := s.EachEntry(ctx, func(e nightcrier.JournalEntry) error {
+		if s.place.alone && e.Step != s.place.step {
+			return nil // it is nothing to who is beside it
+		}
+		return l.addEntry(e)
+	}); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

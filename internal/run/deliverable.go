@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,8 @@ type Found struct {
 	// Text is what there is, nil for nothing. Before it is asked for again it is kept for people
 	// who want to know why.
 	Text []byte
+	// Output is what later steps see of it, as JSON.
+	Output json.RawMessage
 }
 
 // The worker that asks an agent again is numbered behind those of the attempts at the work
@@ -94,7 +97,7 @@ func (w *Work) repairDeliverable(d Deliverable, first nightcrier.AgentResult) (n
 	if err != nil || !asked.IsDue() {
 		return first, asked, err
 	}
-	second, err := w.runAttempt(newRepairAttempt(w.Order, first))
+	second, _, err := w.runAttempt(w.newRepairAttempt(first))
 	if err != nil {
 		return first, asked, err
 	}
@@ -122,9 +125,13 @@ func mergeRepairResult(first, second nightcrier.AgentResult) nightcrier.AgentRes
 
 // newRepairAttempt returns the try that goes on with the session of an agent, with what is left of
 // its bounds.
-func newRepairAttempt(o Order, first nightcrier.AgentResult) try {
+func (w *Work) newRepairAttempt(first nightcrier.AgentResult) try {
+	o, name := w.Order, repairStep
+	if w.place.keys != "" {
+		name = w.place.keys + repairStep
+	}
 	return try{
-		attempt: repairAttempt, step: repairStep, what: "asking %s, %s, for its report again, in the same session",
+		attempt: repairAttempt, step: name, what: "asking %s, %s, for its report again, in the same session",
 		change: func(s *backend.Spec) {
 			s.Session, s.PromptFile, s.Used = first.SessionID, RepairPrompt, first.Usage
 			s.Used.CostUSD = 0 // it is reckoned by our prices, and a CLI's own sum by others

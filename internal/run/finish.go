@@ -12,7 +12,7 @@ import (
 // finishRun ends the run: one transaction in the store, then incident.json.
 func (s *Session) finishRun(ctx context.Context, out Outcome) error {
 	f := store.Finish{
-		RunID: s.Order.RunID, Status: out.Status, Result: out.Result, FailureReason: out.Reason, FailureClass: out.Class,
+		RunID: s.Order.RunID, Outcome: out.State, Status: out.Status, Result: out.Result, FailureReason: out.Reason, FailureClass: out.Class,
 		RootCause: out.RootCause, Diagnosis: out.Diagnosis, Conclusion: out.Conclusion, Artifacts: out.Artifacts,
 	}
 	if s.Workspace != nil && out.Report != "" {
@@ -26,7 +26,9 @@ func (s *Session) finishRun(ctx context.Context, out Outcome) error {
 	}
 	if s.Workspace != nil {
 		s.renderLog(ctx)
-		s.writePreview(f)
+		if s.Incident.ID != "" {
+			s.writePreview(f)
+		}
 	}
 	if err := s.reportToBreaker(ctx, out.Result); err != nil {
 		return err
@@ -70,6 +72,9 @@ func (s *Session) noteEnd(ctx context.Context, out Outcome) error {
 			return err
 		}
 	}
+	if s.Incident.ID == "" {
+		return s.AppendNote(ctx, "finished", NewLogItem("run ended: %s%s", out.State, ReasonSuffix(out.Reason)))
+	}
 	return s.AppendNote(ctx, "finished", NewLogItem("incident closed: %s%s", out.Status.Words(), ReasonSuffix(out.Reason)))
 }
 
@@ -95,13 +100,18 @@ func investigationTime(inc nightcrier.Incident) time.Duration {
 
 // showEnd refreshes incident.json and tells whoever counts.
 func (s *Session) showEnd(ctx context.Context, out Outcome) error {
-	inc, err := s.runner.cfg.Store.Incident(ctx, s.Order.IncidentID)
+	inc, err := s.runner.incidentOf(ctx, s.Order)
 	if err != nil {
 		return err
 	}
 	run, err := s.runner.cfg.Store.Run(ctx, s.Order.RunID)
 	if err != nil {
 		return err
+	}
+	if inc.ID == "" {
+		s.Log.Info("run ended", "event", "run_ended", "outcome", run.Outcome, "failure_reason", run.FailureReason, "cost_usd", run.CostUSD)
+		s.runner.cfg.Supervisor.Ended(run, inc, out.Result, out.Audit)
+		return nil
 	}
 	s.Log.Info("investigation ended", "event", "investigation_ended", "status", inc.Status, "object", workloadToMend(inc), "root_cause", inc.RootCause,
 		"verdict", string(out.Verdict), "failure_reason", inc.FailureReason, "took", investigationTime(inc).String(), "workspace", inc.Workspace, "run", s.Order.RunID,

@@ -27,7 +27,7 @@ func (s *Session) AppendNotes(ctx context.Context, list ...Remark) error {
 		if err != nil {
 			return err
 		}
-		entries[i] = nightcrier.JournalEntry{Run: s.Order.RunID, Key: n.Key, Step: step, Time: s.runner.cfg.Now(), Type: n.Item.Type, Data: data}
+		entries[i] = nightcrier.JournalEntry{Run: s.Order.RunID, Key: s.place.keys + n.Key, Step: s.place.step, Time: s.runner.cfg.Now(), Type: n.Item.Type, Data: data}
 	}
 	return s.appendEntries(ctx, entries)
 }
@@ -41,8 +41,12 @@ const journalPage = 500
 
 // EachEntry calls fn for every entry of a run's journal, oldest first.
 func (s *Session) EachEntry(ctx context.Context, fn func(nightcrier.JournalEntry) error) error {
+	return s.eachEntryOf(ctx, s.Order.RunID, fn)
+}
+
+func (s *Session) eachEntryOf(ctx context.Context, run string, fn func(nightcrier.JournalEntry) error) error {
 	for from := int64(1); ; {
-		entries, err := s.runner.cfg.Store.Journal(ctx, s.Order.RunID, from, journalPage)
+		entries, err := s.runner.cfg.Store.Journal(ctx, run, from, journalPage)
 		if err != nil {
 			return err
 		}

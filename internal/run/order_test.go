@@ -9,11 +9,12 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
 // An order is read as it was frozen, or not at all: what is not known in it may be a bound.
 func TestOrdersThatCannotBeRead(t *testing.T) {
-	frozen := Order{RunID: nightcrier.NewID(), IncidentID: nightcrier.NewID(), Agent: agent.Spec{Executor: "script", Timeout: time.Minute, Shell: true}}
+	frozen := Order{RunID: nightcrier.NewID(), Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: "1"}, Pipeline: pipeline.Frozen{Version: 1}, Agent: agent.Spec{Executor: "script", Timeout: time.Minute, Shell: true}}
 	raw, err := json.Marshal(frozen)
 	if err != nil {
 		t.Fatal(err)

@@ -11,11 +11,13 @@ import (
 // Outcome is what a run came to: the checkpoint between deciding and recording. What it delivers
 // lies in the workspace.
 type Outcome struct {
-	Status    nightcrier.IncidentStatus `json:"status"`
-	Result    nightcrier.AgentResult    `json:"result"`
-	Reason    string                    `json:"reason,omitempty"`
-	Class     nightcrier.FailureClass   `json:"class,omitempty"`
-	RootCause string                    `json:"rootCause,omitempty"`
+	Status nightcrier.IncidentStatus `json:"status"`
+	// State is how the run itself ended, "" as its incident did.
+	State     nightcrier.State        `json:"state,omitempty"`
+	Result    nightcrier.AgentResult  `json:"result"`
+	Reason    string                  `json:"reason,omitempty"`
+	Class     nightcrier.FailureClass `json:"class,omitempty"`
+	RootCause string                  `json:"rootCause,omitempty"`
 	// Diagnosis is what the facts alone say.
 	Diagnosis *nightcrier.RootCause `json:"diagnosis,omitempty"`
 	// Conclusion is the cause that the delivered report names, if it names one.

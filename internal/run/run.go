@@ -1,13 +1,13 @@
 package run
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"path/filepath"
-	"strconv"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,15 +19,13 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
-// Pipeline is the name of the embedded pipeline.
-const Pipeline = "k8s-incident-triage"
-
-// Workflow is the name of the pipeline's workflow in the engine, which finds a run's
-// checkpoints by the order of its steps. Once released, a change of the steps below needs a
-// new name, and the steps before it stay as long as a run that they began may go on.
-const Workflow = Pipeline + "/1"
+// Workflow is the name of the workflow in the engine that executes a pipeline. The engine finds a
+// run's checkpoints by the order in which they are made. Once released, a change of that order
+// needs a new name, and the code before it stays as long as a run that it began may go on.
+const Workflow = "run/1"
 
 // maxAttempts is how often an agent is tried at its investigation, and retryPause what
 // lies between.
@@ -38,42 +36,6 @@ const (
 
 // Builtin is the executor that needs no agent: the facts are the report.
 const Builtin = "builtin"
-
-// step is the name of the agent step in the journal.
-const step = "investigate"
-
-// Order is a run's frozen input: what was configured when it was admitted. A
-// later configuration does not change a run under way.
-type Order struct {
-	RunID      string `json:"runId"`
-	IncidentID string `json:"incidentId"`
-	// Agent is how the agent of the run is started and bounded. Its credentials are no part
-	// of it; they are taken when its worker starts.
-	Agent agent.Spec `json:"agent"`
-}
-
-// Executor returns what is known of the agent; of the built-in rules, nothing that matters here.
-func (o Order) Executor() (agent.Executor, error) {
-	if o.Agent.Executor == Builtin {
-		return agent.Executor{}, nil
-	}
-	who, err := agent.For(o.Agent.Executor)
-	if err == nil && !o.Agent.Shell {
-		who, err = who.WithoutShell()
-	}
-	return who, err
-}
-
-// readOrder reads an order from a checkpoint. What this program does not know in it might be a
-// bound that it would not keep.
-func readOrder(input []byte) (o Order, err error) {
-	dec := json.NewDecoder(bytes.NewReader(input))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&o); err != nil {
-		return o, nightcrier.Errorf(nightcrier.Internal, "run: the order was written by another version of this program and cannot be read (%w): retry the incident, which writes a new one", err)
-	}
-	return o, nil
-}
 
 // Workers run agents, and outlive the server; package agent/backend has the contract.
 type Workers interface {
@@ -117,6 +79,8 @@ type Config struct {
 	Clusters Clusters
 	// Actions are the steps of ours, by their names.
 	Actions map[string]Action
+	// Skills makes agents ready for theirs.
+	Skills Skills
 	// Report is what the agent of an investigation delivers.
 	Report Deliverable
 	// Mask hides the secrets that we hold. Each run has one of its own that learns.
@@ -153,84 +117,69 @@ func New(cfg Config) *Runner {
 	return &Runner{cfg: cfg, cancels: map[string]chan struct{}{}, masks: map[string]*mask.Masker{}}
 }
 
-// Execute is Workflow. The id is the run's.
-func (r *Runner) Execute(ctx engine.Context, id string, input []byte) error {
+// Register has an engine execute runs.
+func (r *Runner) Register(e *engine.Engine) {
+	e.Register(Workflow, r.executeRun)
+	e.Register(BranchWorkflow, r.executeBranch)
+}
+
+// executeRun is Workflow. The id is the run's.
+func (r *Runner) executeRun(ctx engine.Context, id string, input []byte) error {
 	defer r.forgetCancel(id)
 	defer r.forgetMask(id)
 	o, err := readOrder(input)
-	w := &Work{Order: o, runner: r, ctx: ctx, resumed: true}
+	var w *Work
 	if err == nil {
-		err = w.doSteps()
-	} else {
-		err = errors.Join(err, engine.Insist(ctx, "read the run", func(c context.Context) (err error) { w.Order, err = r.bareOrder(c, id); return err }))
+		w, err = r.newWork(ctx, o)
+	}
+	if err == nil {
+		err = w.doPipeline()
 	}
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
 	// A step was given up, or a checkpoint is refused. The run must end all the
 	// same: its lease goes only so. No checkpoint is asked for; both may be repeated.
-	w.unrecorded, w.begun = true, true
-	ended := engine.Insist(ctx, "abandon", func(c context.Context) error { return r.abandonRun(c, w.Order, err) })
-	_, told := w.act(Notify)
-	return errors.Join(err, ended, told)
+	unread := engine.Insist(ctx, "read the run", func(c context.Context) (err error) { o, err = r.bareOrder(c, id); return err })
+	ended := engine.Insist(ctx, "abandon", func(c context.Context) error { return r.abandonRun(c, o, err) })
+	return errors.Join(err, unread, ended, r.tellAbandoned(ctx, o))
+}
+
+// newWork begins with the work on a run, or goes on with it.
+func (r *Runner) newWork(ctx engine.Context, o Order) (*Work, error) {
+	if o.Unready != "" {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s", o.Unready)
+	}
+	input, err := pipeline.ReadInput(o.Input)
+	if err != nil {
+		return nil, err
+	}
+	w := &Work{Order: o, Result: nightcrier.AgentResult{State: nightcrier.StateCreated}, runner: r, ctx: ctx, frozen: o, input: input, done: map[string]nightcrier.Step{}, resumed: true}
+	for _, s := range o.Delivered {
+		w.done[s.ID] = s
+		if !strings.HasPrefix(s.Uses, "action:") {
+			w.Result = nightcrier.AgentResult{State: s.State, FailureClass: s.FailureClass, FailureReason: s.FailureReason, StartedAt: s.StartedAt, EndedAt: s.EndedAt}
+		}
+	}
+	return w, nil
+}
+
+// tellAbandoned has the actions that are due after the end of a run done, without checkpoints.
+func (r *Runner) tellAbandoned(ctx engine.Context, o Order) (failed error) {
+	for _, name := range slices.Sorted(maps.Keys(r.cfg.Actions)) {
+		if a := r.cfg.Actions[name]; a.Due() == AfterEnd {
+			w := &Work{Order: o, frozen: o, runner: r, ctx: ctx, begun: true, ended: true, unrecorded: true, place: place{step: name}}
+			_, err := a.Do(w)
+			failed = errors.Join(failed, err)
+		}
+	}
+	return failed
 }
 
 // bareOrder is as much of an order as it takes to end its run.
 func (r *Runner) bareOrder(ctx context.Context, id string) (Order, error) {
 	run, err := r.cfg.Store.Run(ctx, id)
-	return Order{RunID: id, IncidentID: run.IncidentID(), Agent: agent.Spec{Executor: run.Executor}}, err
-}
-
-// The actions of an investigation.
-const (
-	Collect = "collect"
-	Check   = "check"
-	Notify  = "notify"
-)
-
-// doSteps does the steps of the run, one after the other.
-func (w *Work) doSteps() error {
-	if _, err := w.act(Collect); err != nil {
-		return err
-	}
-	if w.resumed {
-		w.runner.recallLearned(w.ctx, w.Order.RunID)
-	}
-	if !w.Result.State.Terminal() {
-		if err := w.runAgent(); err != nil {
-			return err
-		}
-	}
-	done, err := w.act(Check)
-	if err != nil {
-		return err
-	}
-	if _, err = Checkpoint(w, "finish", func(c context.Context, s *Session) (bool, error) { return true, s.finishRun(c, *done.Outcome) }); err != nil {
-		return err
-	}
-	_, err = w.act(Notify)
-	return err
-}
-
-// act does a step of ours.
-func (w *Work) act(name string) (Done, error) {
-	done, err := w.runner.cfg.Actions[name].Do(w)
-	if err == nil {
-		w.Result = done.Result
-	}
-	return done, err
-}
-
-// runAgent has the agent do its work, and asks it again for what lacks something. The result's
-// usage is that of all of it.
-func (w *Work) runAgent() (err error) {
-	res, before, err := w.runAttempts()
-	if err == nil {
-		res, w.Review, err = w.repairDeliverable(w.runner.cfg.Report, res)
-	}
-	res.Usage = before.Plus(res.Usage)
-	w.Result = res
-	return err
+	return Order{RunID: id, Subject: run.Subject, Agent: agent.Spec{Executor: run.Executor}}, err
 }
 
 // abandonRun ends a run one of whose steps can never be done. Its agents, if any,
@@ -260,7 +209,7 @@ func (r *Runner) abandonRun(ctx context.Context, o Order, why error) error {
 	}
 	defer s.Close()
 	class := ClassOf(why, nightcrier.FailInternal)
-	return s.finishRun(ctx, Outcome{Status: nightcrier.Failed, Reason: why.Error(), Class: class, Result: FailedResult(class, why)})
+	return s.finishRun(ctx, Outcome{Status: nightcrier.Failed, State: nightcrier.StateFailed, Reason: why.Error(), Class: class, Result: FailedResult(class, why)})
 }
 
 // eachWorker calls fn for the workers of a run.
@@ -272,49 +221,6 @@ func (r *Runner) eachWorker(ctx context.Context, runID string, fn func(backend.O
 		}
 	}
 	return err
-}
-
-// runAttempts runs the agent, a second time where the failure says that it may help.
-// It returns what the attempts before the last one used besides.
-func (w *Work) runAttempts() (res nightcrier.AgentResult, before nightcrier.Usage, err error) {
-	for n := 1; n <= maxAttempts; n++ {
-		if n > 1 {
-			before = before.Plus(res.Usage)
-			if err := w.runner.pauseBeforeRetry(w.ctx, w.Order); err != nil {
-				return res, before, err
-			}
-		}
-		if res, err = w.runAttempt(firstAttempt(n)); err != nil || !res.FailureClass.Retryable() {
-			break
-		}
-	}
-	return res, before, err
-}
-
-// pauseBeforeRetry waits before the next attempt. Whoever cancels meanwhile is heard at once: the
-// attempt then ends the run instead of starting an agent, and its lease is free.
-func (r *Runner) pauseBeforeRetry(ctx engine.Context, o Order) error {
-	listen, stop := context.WithCancel(ctx)
-	defer stop()
-	cancelled := make(chan struct{})
-	go func() {
-		if _, err := r.awaitCancel(listen, o.RunID); err == nil {
-			close(cancelled)
-		}
-	}()
-	return engine.Sleep(ctx, r.cfg.RetryPause, cancelled)
-}
-
-// runAttempt makes one try: a worker that is started and followed to its end.
-func (w *Work) runAttempt(t try) (nightcrier.AgentResult, error) {
-	suffix := "#" + strconv.Itoa(t.attempt)
-	l, err := Checkpoint(w, "launch"+suffix, func(c context.Context, s *Session) (launched, error) { return s.launchWorker(c, t) })
-	if err != nil || l.Result.State.Terminal() {
-		return l.Result, err
-	}
-	return Checkpoint(w, "await"+suffix, func(c context.Context, s *Session) (nightcrier.AgentResult, error) {
-		return s.awaitWorker(c, t, l.Handle)
-	})
 }
 
 // Cancel tells a run of this process that its cancellation was recorded.
@@ -351,6 +257,9 @@ func (r *Runner) forgetCancel(runID string) {
 }
 
 // loggerFor returns the logger of a run.
-func (r *Runner) loggerFor(inc nightcrier.Incident) *slog.Logger {
+func (r *Runner) loggerFor(o Order, inc nightcrier.Incident) *slog.Logger {
+	if inc.ID == "" {
+		return r.cfg.Logger.With("component", "run", "run", o.RunID, "pipeline", o.Pipeline.Definition.Name)
+	}
 	return r.cfg.Logger.With("component", "run", "incident_id", inc.ID, "cluster", inc.Cluster)
 }

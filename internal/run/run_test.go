@@ -50,7 +50,7 @@ func TestALaunchWithoutItsCheckpointIsAwaited(t *testing.T) {
 	must(err)
 	workers := &idle{}
 	r := New(Config{Store: db, Root: root, Workers: workers, Mask: mask.New(bytes.Repeat([]byte("k"), 32)), Logger: slog.New(slog.DiscardHandler)})
-	s, err := r.OpenSession(t.Context(), Order{RunID: run.ID, IncidentID: inc.ID, Agent: agent.Spec{Executor: "script"}})
+	s, err := r.OpenSession(t.Context(), Order{RunID: run.ID, Subject: run.Subject, Agent: agent.Spec{Executor: "script"}})
 	must(err)
 	defer s.Close()
 	h := backend.Handle{Backend: "script", ID: run.ID + "-1"}
@@ -65,7 +65,7 @@ func TestALaunchWithoutItsCheckpointIsAwaited(t *testing.T) {
 		"another run":     {backend.Owned{Handle: h, RunID: nightcrier.NewID(), Attempt: 1, Alive: true}, launched{}},
 	} {
 		workers.there = []backend.Owned{tt.worker}
-		got, err := s.launchWorker(t.Context(), firstAttempt(1))
+		got, err := s.launchWorker(t.Context(), (&Work{place: place{step: "investigate"}}).firstAttempt(1))
 		must(err)
 		if tt.want.Handle == h && got.Result.State != tt.want.Result.State || got.Handle != tt.want.Handle || tt.want.Handle != h && got.Result.State != nightcrier.StateCancelled {
 			t.Errorf("%s: %+v", name, got)

@@ -34,26 +34,56 @@ type Session struct {
 	OfRun    map[string]bool
 
 	runner *Runner
+	place  place
 }
 
 // OpenSession opens what a run has made already.
 func (r *Runner) OpenSession(ctx context.Context, o Order) (*Session, error) {
-	inc, err := r.cfg.Store.Incident(ctx, o.IncidentID)
+	return r.openPlace(ctx, o, place{})
+}
+
+// openPlace opens what a run has made already, for a step of it.
+func (r *Runner) openPlace(ctx context.Context, o Order, at place) (*Session, error) {
+	inc, err := r.incidentOf(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	ws, err := r.cfg.Root.Open(o.IncidentID)
-	return r.newSession(o, inc, ws, err), nil
+	ws, err := r.cfg.Root.Open(o.WorkspaceID())
+	if err == nil && at.alone {
+		ws, err = openAlone(ws, nightcrier.DerivedID(o.RunID, at.step))
+	}
+	return r.newSession(o, at, inc, ws, err), nil
+}
+
+// incidentOf is the incident that a run is about, the zero one where it is about anything else.
+func (r *Runner) incidentOf(ctx context.Context, o Order) (nightcrier.Incident, error) {
+	if o.IncidentID() == "" {
+		return nightcrier.Incident{}, nil
+	}
+	return r.cfg.Store.Incident(ctx, o.IncidentID())
+}
+
+// aloneDir is where a run's workspace has those of agents that work beside each other.
+const aloneDir = "agents"
+
+// openAlone opens, and makes, the workspace of one agent in that of its run.
+func openAlone(of *workspace.Workspace, id string) (*workspace.Workspace, error) {
+	root, err := workspace.OpenRoot(filepath.Join(of.Dir(), aloneDir))
+	if err != nil {
+		return nil, errors.Join(err, of.Close())
+	}
+	ws, err := root.Create(id)
+	return ws, errors.Join(err, root.Close(), of.Close())
 }
 
 // beginSession begins a run, and makes its workspace.
-func (r *Runner) beginSession(ctx context.Context, o Order) (*Session, error) {
+func (r *Runner) beginSession(ctx context.Context, o Order, at place) (*Session, error) {
 	inc, err := r.cfg.Store.BeginRun(ctx, o.RunID)
 	if err != nil {
 		return nil, err
 	}
-	ws, err := r.cfg.Root.Create(o.IncidentID)
-	s := r.newSession(o, inc, ws, err)
+	ws, err := r.cfg.Root.Create(o.WorkspaceID())
+	s := r.newSession(o, at, inc, ws, err)
 	s.Log.Info("investigation begins", "event", "investigation_started", "run", o.RunID)
 	if s.Workspace == nil {
 		return s, nil
@@ -65,8 +95,8 @@ func (r *Runner) beginSession(ctx context.Context, o Order) (*Session, error) {
 	return s, nil
 }
 
-func (r *Runner) newSession(o Order, inc nightcrier.Incident, ws *workspace.Workspace, err error) *Session {
-	s := &Session{runner: r, Order: o, Incident: inc, Mask: r.maskerFor(o.RunID), Log: r.loggerFor(inc), NoWorkspace: err}
+func (r *Runner) newSession(o Order, at place, inc nightcrier.Incident, ws *workspace.Workspace, err error) *Session {
+	s := &Session{runner: r, place: at, Order: o, Incident: inc, Mask: r.maskerFor(o.RunID), Log: r.loggerFor(o, inc), NoWorkspace: err}
 	if err == nil {
 		s.Workspace = ws
 	}
@@ -82,14 +112,19 @@ func (s *Session) OpenEvidence(ctx context.Context) (err error) {
 		return err
 	}
 	s.OfRun = map[string]bool{}
-	return s.EachEntry(ctx, func(e nightcrier.JournalEntry) error {
-		if e.Type != nightcrier.EntryEvidence {
-			return nil
+	for _, run := range s.Order.runs() {
+		if err := s.eachEntryOf(ctx, run, func(e nightcrier.JournalEntry) error {
+			if e.Type != nightcrier.EntryEvidence {
+				return nil
+			}
+			kept, err := journal.Decode[journal.Evidence](e)
+			s.OfRun[kept.ID] = true
+			return err
+		}); err != nil {
+			return err
 		}
-		kept, err := journal.Decode[journal.Evidence](e)
-		s.OfRun[kept.ID] = true
-		return err
-	})
+	}
+	return nil
 }
 
 // Close closes what is open.

@@ -31,6 +31,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 	"nightcrier.dev/nightcrier/internal/triage/falsify"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
@@ -347,8 +348,30 @@ func (b *bench) unpack(dir string) {
 
 // change has runs work with something else.
 func (b *bench) change(with func(*run.Config)) {
+	b.Helper()
+	b.must(b.engine.Stop(10 * time.Second))
 	with(&b.cfg)
 	b.runner = run.New(b.cfg)
+	b.launch()
+}
+
+// order is what a run of the product's pipeline is told to do.
+func (b *bench) order(a agent.Spec) run.Order {
+	b.Helper()
+	all, problems := pipeline.Load("")
+	if len(problems) > 0 {
+		b.Fatal(problems)
+	}
+	frozen, err := all.Freeze(pipeline.Triage, anySkill{})
+	b.must(err)
+	return run.Order{RunID: b.run.ID, Subject: nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: b.inc.ID}, Pipeline: frozen, Agent: a}
+}
+
+// anySkill has all skills.
+type anySkill struct{}
+
+func (anySkill) ResolveSkill(name string) (pipeline.SkillPin, error) {
+	return pipeline.SkillPin{Name: name, Digest: "sha256:0"}, nil
 }
 
 // session opens a run as a step of it does.
@@ -365,7 +388,7 @@ func (b *bench) launch() {
 	var err error
 	b.engine, err = engine.Open(b.Context(), engine.Options{SQLitePath: b.engineFile, Logger: slog.New(slog.DiscardHandler)})
 	b.must(err)
-	b.engine.Register(run.Workflow, func(ctx engine.Context, id string, input []byte) error { return b.runner.Execute(ctx, id, input) })
+	b.runner.Register(b.engine)
 	b.must(b.engine.Launch())
 }
 
@@ -408,7 +431,7 @@ func whole(all []demo.Scenario) demo.Scenario {
 }
 
 func (b *bench) deliver(s demo.Scenario, executor string) {
-	in := intake.New(intake.Config{Store: b.store, Policy: store.AcceptPolicy{Pipeline: Pipeline, Executor: executor}})
+	in := intake.New(intake.Config{Store: b.store, Policy: store.AcceptPolicy{Pipeline: pipeline.Triage, Executor: executor}})
 	var pushed struct {
 		Params json.RawMessage `json:"params"` // data, level and logger
 	}
@@ -436,7 +459,7 @@ func (b *bench) investigateWith(a agent.Spec) nightcrier.Incident {
 func (b *bench) begin(a agent.Spec) {
 	b.Helper()
 	a.Executor, a.Shell = b.run.Executor, true
-	b.must(b.engine.Start(run.Workflow, b.run.ID, run.Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: a}))
+	b.must(b.engine.Start(run.Workflow, b.run.ID, b.order(a)))
 }
 
 // ended waits for the end of the workflow and returns the incident.
@@ -820,7 +843,7 @@ func TestARunGoesOnOverAnUpgrade(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	b.must(b.engine.Start(run.Workflow, b.run.ID, run.Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: agent.Spec{Executor: run.Builtin, Preload: true, Timeout: time.Minute}}))
+	b.must(b.engine.Start(run.Workflow, b.run.ID, b.order(agent.Spec{Executor: run.Builtin, Preload: true, Timeout: time.Minute})))
 	<-finishing
 	b.must(b.engine.Stop(10 * time.Second))
 

@@ -42,7 +42,7 @@ func (s *session) prepareRun(ctx context.Context) (nightcrier.AgentResult, error
 		return res, err
 	}
 	if s.Order.Agent.Executor != run.Builtin {
-		return s.Afford(), nil
+		return nightcrier.AgentResult{State: nightcrier.StateCreated}, nil
 	}
 	return nightcrier.AgentResult{State: nightcrier.StateSuccess, TerminalEvent: "facts", StartedAt: s.Incident.StartedAt, EndedAt: s.Now()}, nil
 }

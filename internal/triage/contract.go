@@ -2,6 +2,7 @@ package triage
 
 import (
 	"context"
+	"path"
 
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/triage/prompt"
@@ -16,7 +17,7 @@ func (c reportContract) Validate(ctx context.Context, in *run.Session) (run.Foun
 	if err := s.OpenEvidence(ctx); err != nil {
 		return run.Found{}, err
 	}
-	theirs, md, err := s.readAgentReport(s.Workspace.Uncollected)
+	theirs, md, err := s.readAgentReport(func() ([]byte, error) { return s.Workspace.Uncollected(path.Base(agentReport)) })
 	if err != nil || theirs.Valid {
 		return run.Found{}, err
 	}

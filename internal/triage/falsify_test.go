@@ -141,7 +141,8 @@ func TestAClusterThatIsAwayRefutesNothing(t *testing.T) {
 func TestEvidenceOfAnEarlierRunIsNone(t *testing.T) {
 	b := newBench(t, run.Builtin, nil)
 	b.investigate()
-	o := run.Order{RunID: nightcrier.NewID(), IncidentID: b.inc.ID, Agent: agent.Spec{Executor: "script"}}
+	o := b.order(agent.Spec{Executor: "script"})
+	o.RunID = nightcrier.NewID()
 	md := []byte(b.read(agentReport))
 	for name, c := range map[string]struct {
 		run  string

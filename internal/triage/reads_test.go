@@ -132,7 +132,7 @@ func keptAs(t *testing.T, index, id string) string {
 // A step that is repeated after a crash asks again, and both are on record.
 func TestARepeatedPreparationIsAuditedTwice(t *testing.T) {
 	b := newBench(t, run.Builtin, watching(t))
-	o := run.Order{RunID: b.run.ID, IncidentID: b.inc.ID, Agent: agent.Spec{Executor: run.Builtin, Preload: true, Timeout: time.Minute}}
+	o := b.order(agent.Spec{Executor: run.Builtin, Preload: true, Timeout: time.Minute})
 	_, err := b.store.BeginRun(t.Context(), b.run.ID)
 	b.must(err)
 	ws, err := b.root.Create(b.inc.ID)
@@ -205,7 +205,7 @@ func TestEvidenceIsToldOnce(t *testing.T) {
 // Without an entry in the journal nothing is asked.
 func TestNoReadWithoutItsEntry(t *testing.T) {
 	b := newBench(t, run.Builtin, nil)
-	s := b.session(run.Order{RunID: b.run.ID, IncidentID: b.inc.ID})
+	s := b.session(b.order(agent.Spec{}))
 	defer s.Close()
 	look := s.newReads(t.Context())
 	look.note = func(string, journal.Item) error { return errors.New("the store is away") }

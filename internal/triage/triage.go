@@ -3,6 +3,7 @@ package triage
 import (
 	"context"
 	"encoding/json"
+	"path"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
@@ -12,12 +13,10 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 	"nightcrier.dev/nightcrier/internal/triage/falsify"
 	"nightcrier.dev/nightcrier/internal/triage/runbook"
 )
-
-// Pipeline is the name of the embedded pipeline.
-const Pipeline = "k8s-incident-triage"
 
 // Clusters is how the clusters are reached that incidents are of.
 type Clusters interface {
@@ -80,15 +79,39 @@ type Triage struct {
 
 // AddTo makes a run able to investigate.
 func (t *Triage) AddTo(c *run.Config) {
-	c.Actions = map[string]run.Action{run.Collect: action(t.collect), run.Check: action(t.check), run.Notify: action(t.notify)}
-	c.Report, c.Clusters, t.workers = reportContract{t}, t.Clusters, c.Workers
+	c.Actions = map[string]run.Action{
+		pipeline.ActionCollect: action{t.collect, run.UnlessStopped}, pipeline.ActionCheck: action{t.check, run.Always}, pipeline.ActionNotify: action{t.notify, run.AfterEnd},
+	}
+	c.Report, c.Clusters, c.Skills, t.workers = reportContract{t}, t.Clusters, t, c.Workers
 }
 
 // action is a step of a triage.
-type action func(*run.Work) (run.Done, error)
+type action struct {
+	do  func(*run.Work) (run.Done, error)
+	due run.Due
+}
 
 // Do implements run.Action.
-func (a action) Do(w *run.Work) (run.Done, error) { return a(w) }
+func (a action) Do(w *run.Work) (run.Done, error) {
+	if w.Order.IncidentID() == "" {
+		return run.Done{Result: w.Result, Class: nightcrier.FailInternal, Reason: "the run is about no incident, and this is for one"}, nil
+	}
+	return a.do(w)
+}
+
+// Due implements run.Action.
+func (a action) Due() run.Due { return a.due }
+
+// PrepareSkill implements run.Skills. Who investigates finds what the action collect made ready.
+func (t *Triage) PrepareSkill(_ context.Context, s *run.Session, task run.Task) error {
+	if path.Base(task.Step.Skill) != t.Skill.Name {
+		return nightcrier.Errorf(nightcrier.NotFound, "step %s: the skill %s cannot be executed: this version executes %s alone", task.Step.ID, task.Step.Skill, t.Skill.Name)
+	}
+	if _, err := s.Workspace.ReadFile(run.SentFile); err != nil {
+		return nightcrier.Errorf(nightcrier.Invalid, "step %s: nothing is there for the skill %s to work on: put action: collect before it (%w)", task.Step.ID, task.Step.Skill, err)
+	}
+	return nil
+}
 
 // session is a run in one of the steps of a triage.
 type session struct {
@@ -106,6 +129,9 @@ func checkpoint[T any](t *Triage, w *run.Work, name string, do func(context.Cont
 // cancelled, or there is no workspace.
 func (t *Triage) collect(w *run.Work) (done run.Done, err error) {
 	done.Result, err = checkpoint(t, w, "prepare", func(c context.Context, s *session) (nightcrier.AgentResult, error) { return s.prepareRun(c) })
+	if done.Result.State.Terminal() && done.Result.State != nightcrier.StateSuccess {
+		done.Class, done.Reason = done.Result.FailureClass, done.Result.FailureReason
+	}
 	return done, err
 }
 

@@ -45,6 +45,9 @@ type Spec struct {
 	// BudgetDir is the absolute path of the record of what all workers spend on models, see
 	// package budget; empty keeps no record, and Budget bounds nothing then.
 	BudgetDir string `json:"budgetDir,omitempty"`
+	// Account is what the agent spends from in the place of its run's, "" for that: where
+	// several agents of a run work at the same time, each has its share.
+	Account string `json:"account,omitempty"`
 }
 
 // WorkerName names the worker of an attempt, and begins the names of all that it makes.

@@ -451,9 +451,9 @@ func (g git) runGit(ctx context.Context, stdin io.Reader, args ...string) ([]byt
 	cmd.Env, cmd.Stdin, cmd.Dir = gitEnv(), stdin, filepath.Dir(g.repo)
 	portable.OwnGroup(cmd) // with its helpers
 	cmd.WaitDelay = time.Second
-	stdout, stderr := &bounded{max: maxGitList}, &bounded{max: maxComplaint}
+	stdout, stderr := &text.Head{Max: maxGitList}, &text.Head{Max: maxComplaint}
 	if args[0] == "cat-file" {
-		stdout.max = maxTree + maxGitList
+		stdout.Max = maxTree + maxGitList
 	}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err := cmd.Start()
@@ -465,16 +465,16 @@ func (g git) runGit(ctx context.Context, stdin io.Reader, args ...string) ([]byt
 		err = errors.Join(err, cmd.Wait())
 	}
 	switch {
-	case err == nil && stdout.cut:
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "git %s prints more than %d MiB", args[0], stdout.max>>20)
+	case err == nil && stdout.Cut:
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "git %s prints more than %d MiB", args[0], stdout.Max>>20)
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "git is not installed: install it, or use a path")
 	case err != nil:
-		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, text.CutRunes(text.FoldLine(stderr.String()), maxValue))
+		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, text.CutRunes(text.FoldLine(string(stderr.Kept)), maxValue))
 	}
-	return stdout.Bytes(), nil
+	return stdout.Kept, nil
 }
 
 // gitPasses are the variables of ours that git gets: where things are, how the
@@ -496,18 +496,4 @@ func gitEnv() []string {
 		}
 	}
 	return env
-}
-
-// bounded keeps the first max bytes of what is written.
-type bounded struct {
-	bytes.Buffer
-	max int
-	cut bool
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	keep := min(len(p), b.max-b.Len())
-	b.cut = b.cut || keep < len(p)
-	_, _ = b.Buffer.Write(p[:keep]) // never fails
-	return len(p), nil
 }

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -32,7 +33,7 @@ func (a *attempt) openAccount() error {
 	if err != nil {
 		return budgetError{err}
 	}
-	who := budget.Who{Run: a.spec.RunID, Incident: a.spec.IncidentID, Cluster: a.spec.Cluster}
+	who := budget.Who{Run: cmp.Or(a.spec.Account, a.spec.RunID), Incident: a.spec.IncidentID, Cluster: a.spec.Cluster}
 	a.account = &runAccount{ledger: ledger, account: ledger.Account(who, a.spec.Budget), note: a.appendNote}
 	return nil
 }

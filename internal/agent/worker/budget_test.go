@@ -221,6 +221,7 @@ func settledCalls(t *testing.T, dir string) map[int64]price.Money {
 
 // TestClaudeWithinItsBudget: the CLI is ended at the limit, and what it spent is exact.
 func TestClaudeWithinItsBudget(t *testing.T) {
+	t.Parallel()
 	b := claudeCLI().bench(t, fakemodel.Step{Text: "Looking on.", Tools: []fakemodel.ToolCall{claudeCLI().read("PROMPT.md")},
 		Usage: &fakemodel.Usage{Input: 20_000, Output: 500}, Repeat: true})
 	b.spec.Model, b.spec.MaxTurns = paidModel, 200

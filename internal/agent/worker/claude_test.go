@@ -53,6 +53,7 @@ func TestClaudeWithoutAKey(t *testing.T) {
 // A session that has ended is gone on with by another worker in the same
 // workspace: the model is shown what was said before.
 func TestClaudeGoesOnWithASession(t *testing.T) {
+	t.Parallel()
 	b := claudeCLI().bench(t, fakemodel.Step{Text: "It was the DNS."}, fakemodel.Step{Text: "Still the DNS."})
 	first, entries := b.run()
 	if first.State != nightcrier.StateSuccess || first.SessionID == "" {

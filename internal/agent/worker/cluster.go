@@ -34,7 +34,7 @@ func (w *worker) openCluster(l net.Listener, cred *backend.Credential, r *record
 			l.Close() // closed already is as good
 		}
 	}()
-	up, err := guardkube.Dial(cred.Kubeconfig, "", cred.Env)
+	up, err := guardkube.Dial(cred.Kubeconfig, cred.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (c *cluster) auditRequest(_ context.Context, r guardkube.AuditRecord) error
 			return err
 		}
 	}
-	return c.records.appendItem(journal.OfRequest(journal.Request(r)))
+	return c.records.appendItem(journal.OfRequest(r))
 }
 
 // writeKubeconfig replaces the agent's kubeconfig by the guard's, with the

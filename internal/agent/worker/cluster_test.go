@@ -52,8 +52,6 @@ type realCluster struct {
 func newCluster(t *testing.T) *realCluster {
 	t.Helper()
 	c := &realCluster{Server: kubetest.Start(t)}
-	kubectl := kubetest.Kubectl(t)
-	t.Setenv("PATH", filepath.Dir(kubectl)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	admin, err := rest.TransportFor(c.Config)
 	if err != nil {
 		t.Fatal(err)
@@ -164,6 +162,7 @@ grep server: "$KUBECONFIG"
 `
 
 func TestAnAgentLooksThroughTheGuard(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for name, require := range map[string]string{"namespaces": agent.RequireBestEffort, "without namespaces": agent.RequireNone} {
 		t.Run(name, func(t *testing.T) {
@@ -296,6 +295,7 @@ func TestTheTriageScriptLooksThroughTheGuard(t *testing.T) {
 }
 
 func TestAKilledWorkerLeavesItsAudit(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	ns := c.Namespace(t)
 	b := newBench(t, readers)
@@ -354,6 +354,7 @@ func TestAuditWithoutAServer(t *testing.T) {
 
 // The guard keeps what it shows; once it cannot, it shows nothing.
 func TestFullEvidenceEndsTheAnswers(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	b := newBench(t, `kubectl get namespaces -o name; echo "ended with $?"`)
 	b.spec.Namespace, b.sec = c.Namespace(t), backend.Secrets{Cluster: c.cred}
@@ -385,6 +386,7 @@ func TestAnUnusableCredentialIsSaid(t *testing.T) {
 }
 
 func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
 	w := &worker{spec: &backend.Spec{Attempt: 1, Workspace: t.TempDir()}, log: slog.New(slog.DiscardHandler), mask: mask.New(nil), now: time.Now, stopped: make(chan struct{})}
 	var err error
 	if w.spool, err = workdir.OpenSpool(workdir.Dir(t.TempDir()), w.spec, w.now); err != nil {

@@ -168,6 +168,7 @@ func TestCodexByItsLauncher(t *testing.T) {
 // On a real API server, with a model that gets an interpreter instead of tools: what
 // it reads is evidence, and nothing but reads reaches the server.
 func TestCodexLooksIntoTheCluster(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	call := func(tool string, input map[string]any) fakemodel.ToolCall {
 		return fakemodel.ToolCall{Name: tool, Input: input}

@@ -61,6 +61,7 @@ func (b *bench) paidOnce() int {
 
 // The calls of a real CLI are kept in their order, whole, and out of its reach.
 func TestCallsOfTheModelAreKept(t *testing.T) {
+	t.Parallel()
 	c := claudeCLI()
 	b := c.bench(t, append([]fakemodel.Step{
 		{Text: "Look.", Tools: []fakemodel.ToolCall{c.read("logs/model.jsonl"), c.read("context/incident.json")}},
@@ -138,6 +139,7 @@ func done(n int64, request, response []byte) model.Exchange {
 
 // Beyond the bound calls are kept without their bodies, and it is said once.
 func TestRecordOfCallsIsBounded(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, "")
 	w, x := b.keeper()
 	big := bytes.Repeat([]byte("x "), 5<<20)

@@ -57,6 +57,7 @@ func TestGeminiRunsOnlyReadingCommands(t *testing.T) {
 // What we tell the agent to be stands in the system's text, word by word, and no
 // file that lies around the workspace is taken for it. The prompt is in no argument.
 func TestGeminiIsToldWhatItIs(t *testing.T) {
+	t.Parallel()
 	c := geminiCLI()
 	b := c.bench(t, fakemodel.Step{Text: "Done."})
 	const instructions = "You are READ-ONLY. You must not change anything, `kubectl` reads.\n- <one> & \"two\" ${three} # four\n"
@@ -94,6 +95,7 @@ func TestGeminiIsToldWhatItIs(t *testing.T) {
 
 // An agent that goes on asking ends at its limit of turns.
 func TestGeminiEndsAtItsTurns(t *testing.T) {
+	t.Parallel()
 	c := geminiCLI()
 	b := c.bench(t, fakemodel.Step{Tools: []fakemodel.ToolCall{c.read("context/incident.json")}, Repeat: true})
 	b.spec.MaxTurns = 3
@@ -106,6 +108,7 @@ func TestGeminiEndsAtItsTurns(t *testing.T) {
 // What an earlier attempt left in the CLI's home does not widen what the next may
 // do: no policy, no setting, no hook, no server of its own.
 func TestGeminiHomeGrantsNothing(t *testing.T) {
+	t.Parallel()
 	c := geminiCLI()
 	b := c.bench(t, fakemodel.Step{Tools: []fakemodel.ToolCall{c.run("touch tmp/ran"), c.run("kubectl delete pod x")}}, fakemodel.Step{Text: "Done."})
 	for name, text := range map[string]string{

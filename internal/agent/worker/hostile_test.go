@@ -58,6 +58,7 @@ func TestPlantedDirectoryIsRemoved(t *testing.T) {
 
 // One line may hold any number of blocks: each entry costs, not each line.
 func TestEntriesCount(t *testing.T) {
+	t.Parallel()
 	for name, line := range map[string]string{
 		"blocks":  `'{"type":"assistant","message":{"content":['; head -c 60000 /dev/full | tr '\0' 'x' | sed 's/x/{"type":"text"},/g'; printf '{"type":"text"}]}}\n'`,
 		"denials": "",

@@ -15,6 +15,7 @@ import (
 // Every real CLI asks for metrics where there are some, with a shell and without, and
 // learns neither the token nor another way there.
 func TestCLIsAskForMetrics(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for _, row := range clis() {
 		t.Run(row.named(), func(t *testing.T) {

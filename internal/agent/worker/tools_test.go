@@ -99,6 +99,7 @@ func TestToolsReadThroughTheRunsGuard(t *testing.T) {
 // The real CLIs that have no shell look into a real cluster with our tools, are told
 // the ids of what they saw, and see no Secret.
 func TestCLIsWithoutAShellLookIntoTheCluster(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	for _, row := range clis() {
 		if row.run != nil {

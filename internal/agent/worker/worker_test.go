@@ -17,6 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent/internal/workdir"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
 // The test binary is also the worker, the sandbox's init and a server that is
@@ -40,6 +41,9 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 2 && os.Args[1] == "server" {
 		os.Exit(serverMain(os.Args[2]))
+	}
+	if err := kubetest.KubectlFirst(); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }

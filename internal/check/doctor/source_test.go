@@ -124,7 +124,7 @@ func behindGuard(t *testing.T, api *apitest.Server, streams int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	up, err := guardkube.Dial(raw, "", nil)
+	up, err := guardkube.Dial(raw, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

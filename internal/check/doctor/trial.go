@@ -110,15 +110,7 @@ const (
 // trialModel holds its one answer back until the signal, so that the CLI can be
 // looked at while it surely runs.
 func trialModel() (*fakemodel.Server, error) {
-	model, err := fakemodel.NewServer()
-	if err != nil {
-		return nil, err
-	}
-	err = model.Add(trialScenario, fakemodel.Scenario{WithoutTools: "script", Steps: []fakemodel.Step{{Text: "I can be reached.", Hold: trialSignal, Repeat: true}}})
-	if err != nil {
-		return nil, err
-	}
-	return model, model.Listen()
+	return fakemodel.Serve(trialScenario, fakemodel.Scenario{WithoutTools: "script", Steps: []fakemodel.Step{{Text: "I can be reached.", Hold: trialSignal, Repeat: true}}})
 }
 
 func trialWorkspace(dir string) error {

@@ -111,6 +111,7 @@ func TestAGuardThatSeesPartsIsFound(t *testing.T) {
 // An investigation that writes down what it read is found out, and one that reads
 // nothing shows nothing.
 func TestALeakIsFound(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		reads, writes bool
 		outcome       string

@@ -193,7 +193,7 @@ func TestRBACIsAsked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			up, err := guardkube.Dial(cred, "", nil)
+			up, err := guardkube.Dial(cred, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

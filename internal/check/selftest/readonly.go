@@ -126,7 +126,7 @@ func (b *Bench) openGuard(d *target.Door, m masking) (*guarded, error) {
 	if err != nil {
 		return nil, err
 	}
-	up, err := guardkube.Dial(kubeconfig, "", nil)
+	up, err := guardkube.Dial(kubeconfig, nil)
 	if err != nil {
 		return nil, err
 	}

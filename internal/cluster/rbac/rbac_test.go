@@ -90,7 +90,7 @@ func TestTheAccountMayReadWhatIsRead(t *testing.T) {
 	}
 	for _, r := range kube.Reads() {
 		if !granted(r.Group, r.Name) {
-			t.Errorf("%s is read and not granted", r)
+			t.Errorf("%s of group %q is read and not granted", r.Name, r.Group)
 		}
 	}
 	var known int

@@ -80,6 +80,8 @@ type Options struct {
 	// Control is nil where nothing can be changed: a store opened to look at.
 	Control  Control
 	Clusters Clusters
+	// Pipelines lists what runs can execute, nil where there are none.
+	Pipelines func() []Pipeline
 	// Webhooks takes what others post from this machine, nil where nobody may.
 	Webhooks *http.ServeMux
 	// Ready returns nil once the store answers and recovery is done.
@@ -121,6 +123,7 @@ func New(opt Options) *API {
 	a.eventRoutes(h)
 	a.journalRoutes(h)
 	a.runRoutes(h)
+	a.pipelineRoutes(h)
 	a.webhookRoutes(h)
 	a.healthRoutes(a.mux)
 	completeDescription(h.OpenAPI())

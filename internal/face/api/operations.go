@@ -62,6 +62,7 @@ var operations = map[string]struct {
 	"stream-run-journal":      {ofRuns, "As the journal of an incident.", ofID},
 	"cancel-run":              {ofRuns, "A queued run is dropped at once; one under way ends when its agent is gone.", append([]int{http.StatusConflict}, ofID...)},
 	"retry-run":               {ofRuns, "The answer is the new run. With fromStep it begins with what the steps before delivered.", append([]int{http.StatusConflict}, ofID...)},
+	"list-pipelines":          {ofRuns, "Those of the configured directory and of the product, as they are now. A run executes them as they were when it was admitted.", nil},
 	"list-events":             {ofEvents, "A page of events, also of those that started nothing.", []int{http.StatusBadRequest}},
 	"list-clusters":           {ofClusters, "The state of each fault source, and what the credential of its cluster may do.", nil},
 	"post-alerts":             {ofWebhooks, again, ofSender},

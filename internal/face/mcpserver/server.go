@@ -11,6 +11,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -73,22 +74,10 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	for _, n := range []struct {
-		value  *int
-		preset int
-	}{{&l.Sessions, 100}, {&l.Subscriptions, 100}, {&l.SessionSubscriptions, 10}, {&l.Investigations, 2}} {
-		if *n.value <= 0 {
-			*n.value = n.preset
-		}
-	}
-	for _, d := range []struct {
-		value  *time.Duration
-		preset time.Duration
-	}{{&l.Idle, 10 * time.Minute}, {&l.Write, 10 * time.Second}, {&l.Linger, time.Minute}, {&l.Look, 5 * time.Second}, {&l.KeepAlive, 30 * time.Second}, {&l.Progress, 5 * time.Second}} {
-		if *d.value <= 0 {
-			*d.value = d.preset
-		}
-	}
+	l.Sessions, l.Subscriptions, l.SessionSubscriptions = cmp.Or(l.Sessions, 100), cmp.Or(l.Subscriptions, 100), cmp.Or(l.SessionSubscriptions, 10)
+	l.Investigations, l.Idle, l.Write = cmp.Or(l.Investigations, 2), cmp.Or(l.Idle, 10*time.Minute), cmp.Or(l.Write, 10*time.Second)
+	l.Linger, l.Look = cmp.Or(l.Linger, time.Minute), cmp.Or(l.Look, 5*time.Second)
+	l.KeepAlive, l.Progress = cmp.Or(l.KeepAlive, 30*time.Second), cmp.Or(l.Progress, 5*time.Second)
 	return l
 }
 

@@ -136,19 +136,23 @@ type signal struct {
 
 // Serve returns a server that listens, and has a scenario more; the caller closes it.
 func Serve(name string, more Scenario) (*Server, error) {
-	s, err := NewServer()
+	s, err := Start()
 	if err == nil {
 		err = s.Add(name, more)
-	}
-	if err == nil {
-		err = s.Listen()
 	}
 	return s, err
 }
 
-// NewServer returns a server of the scenarios that come with this package, and
-// listens on nothing yet.
-func NewServer() (*Server, error) {
+// Start returns a server of the scenarios that come with this package, which listens.
+func Start() (*Server, error) {
+	s, err := newServer()
+	if err == nil {
+		err = s.listen()
+	}
+	return s, err
+}
+
+func newServer() (*Server, error) {
 	s := &Server{
 		mux:       http.NewServeMux(),
 		scenarios: map[string]*Scenario{},
@@ -191,8 +195,8 @@ func (s *Server) Add(name string, sc Scenario) error {
 	return nil
 }
 
-// Listen starts serving on a free port of 127.0.0.1.
-func (s *Server) Listen() error {
+// listen starts serving on a free port of 127.0.0.1.
+func (s *Server) listen() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

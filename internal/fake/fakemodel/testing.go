@@ -11,10 +11,7 @@ type TB interface {
 // New starts a server for a test, which ends with it.
 func New(tb TB) *Server {
 	tb.Helper()
-	s, err := NewServer()
-	if err == nil {
-		err = s.Listen()
-	}
+	s, err := Start()
 	if err != nil {
 		tb.Fatalf("fakemodel: %v", err)
 	}

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -16,19 +15,18 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// Dial prepares the way to the cluster of a kubeconfig's context, the current one
-// when context is empty. It does not connect.
+// Dial prepares the way to the cluster of a kubeconfig's current context. It does not connect.
 //
 // A credential plugin runs on this side, and it and the choice of a proxy see
 // exactly env (NAME=value), nothing of this process's environment. Unusual ways
 // to the cluster are said in the result's Notes. A kubeconfig that cannot be used
 // is an Invalid error that names the field.
-func Dial(kubeconfig []byte, context string, env []string) (Upstream, error) {
+func Dial(kubeconfig []byte, env []string) (Upstream, error) {
 	file, err := clientcmd.Load(kubeconfig)
 	if err != nil {
 		return Upstream{}, nightcrier.Errorf(nightcrier.Invalid, "kubeconfig: %w", err)
 	}
-	context = cmp.Or(context, file.CurrentContext)
+	context := file.CurrentContext
 	user, cluster, err := pickContext(file, context)
 	if err != nil {
 		return Upstream{}, err

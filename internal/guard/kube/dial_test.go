@@ -81,7 +81,7 @@ func TestDial(t *testing.T) {
 		"a user to act for": {clientcmdapi.AuthInfo{Token: "t0", Impersonate: "viewer"}, "Bearer t0 as viewer"},
 		"nothing":           {clientcmdapi.AuthInfo{}, " as "},
 	} {
-		up, err := guardkube.Dial(file(t, c, test.user), "", nil)
+		up, err := guardkube.Dial(file(t, c, test.user), nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -113,7 +113,7 @@ func TestDialRefuses(t *testing.T) {
 		"not in the PATH that":      file(t, good, plugin(clientcmdapi.ExecConfig{Command: "sh", APIVersion: v1, InteractiveMode: "Never"})),
 		"proxy":                     file(t, clientcmdapi.Cluster{Server: "https://x", ProxyURL: "gopher://x"}, clientcmdapi.AuthInfo{}),
 	} {
-		_, err := guardkube.Dial(kubeconfig, "", []string{"PATH=/nowhere:relative"})
+		_, err := guardkube.Dial(kubeconfig, []string{"PATH=/nowhere:relative"})
 		if err == nil || nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an invalid one with %q", err, want)
 		}
@@ -121,7 +121,7 @@ func TestDialRefuses(t *testing.T) {
 }
 
 func TestDialNotes(t *testing.T) {
-	up, err := guardkube.Dial(file(t, clientcmdapi.Cluster{Server: "http://c.invalid", InsecureSkipTLSVerify: true, ProxyURL: "http://user:word@proxy.invalid:3128"}, clientcmdapi.AuthInfo{Token: "t", Impersonate: "viewer"}), "x", nil)
+	up, err := guardkube.Dial(file(t, clientcmdapi.Cluster{Server: "http://c.invalid", InsecureSkipTLSVerify: true, ProxyURL: "http://user:word@proxy.invalid:3128"}, clientcmdapi.AuthInfo{Token: "t", Impersonate: "viewer"}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestProxyOfTheBuiltEnvironment(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked <- r.Host }))
 	defer proxy.Close()
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	up, err := guardkube.Dial(file(t, clientcmdapi.Cluster{Server: "https://cluster.invalid"}, clientcmdapi.AuthInfo{}), "", []string{"HTTPS_PROXY=" + proxy.URL})
+	up, err := guardkube.Dial(file(t, clientcmdapi.Cluster{Server: "https://cluster.invalid"}, clientcmdapi.AuthInfo{}), []string{"HTTPS_PROXY=" + proxy.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestPlugin(t *testing.T) {
 	dir := t.TempDir()
 	path, calls := script(t, "/usr/bin/env > "+dir+"/env\n"+giveToken)
 	c := cluster(t, tellAuthorization)
-	up, err := guardkube.Dial(file(t, c, pluginUser(filepath.Base(path))), "", []string{"PATH=" + filepath.Dir(path), "TOKEN=t1"})
+	up, err := guardkube.Dial(file(t, c, pluginUser(filepath.Base(path))), []string{"PATH=" + filepath.Dir(path), "TOKEN=t1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestPluginIsAskedAgain(t *testing.T) {
 		tellAuthorization(w, r)
 	})
 	path, calls := script(t, giveToken)
-	up, err := guardkube.Dial(file(t, c, pluginUser(path)), "", []string{"TOKEN=t1"})
+	up, err := guardkube.Dial(file(t, c, pluginUser(path)), []string{"TOKEN=t1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func TestPluginIsAskedAgain(t *testing.T) {
 	}
 
 	ended, calls := script(t, strings.Replace(giveToken, `"token"`, `"expirationTimestamp":"2020-01-01T00:00:00Z","token"`, 1))
-	if up, err = guardkube.Dial(file(t, c, pluginUser(ended)), "", []string{"TOKEN=t2"}); err != nil {
+	if up, err = guardkube.Dial(file(t, c, pluginUser(ended)), []string{"TOKEN=t2"}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -279,7 +279,7 @@ func TestPluginsThatFail(t *testing.T) {
 		"its output is no":    "head -c 3000000 /dev/zero",
 	} {
 		path, _ := script(t, body)
-		up, err := guardkube.Dial(file(t, c, pluginUser(path)), "", []string{"PATH=/usr/bin:/bin"})
+		up, err := guardkube.Dial(file(t, c, pluginUser(path)), []string{"PATH=/usr/bin:/bin"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestPluginsCertificate(t *testing.T) {
 	t.Cleanup(srv.Close)
 	c := clientcmdapi.Cluster{Server: srv.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})}
 	path, calls := script(t, "if [ -e "+dir+"/again ]; then cat "+dir+"/second; else touch "+dir+"/again; cat "+dir+"/first; fi")
-	up, err := guardkube.Dial(file(t, c, pluginUser(path)), "", []string{"PATH=/usr/bin:/bin"})
+	up, err := guardkube.Dial(file(t, c, pluginUser(path)), []string{"PATH=/usr/bin:/bin"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -24,6 +25,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/internal/endpoint"
+	"nightcrier.dev/nightcrier/internal/record/journal"
 )
 
 // Upstream is a cluster's API server.
@@ -45,33 +47,14 @@ type Recorder interface {
 
 // AuditRecord is one line about one request. There are two for a request that is
 // allowed, with the same ID: the decision, and after it, Done, the outcome. A
-// denial is one line, Done.
-type AuditRecord struct {
-	ID   int64
-	Time time.Time
-
-	Verb, Group, Version, Resource, Subresource string
-	Namespace, Name                             string
-	// Query holds the options as they go to the cluster; for what is no
-	// resource, the path stands before them.
-	Query string
-
-	Decision string // Allow or Deny
-	Reason   string // the rule and what it says
-
-	Done   bool
-	Status int   // HTTP
-	Bytes  int64 // of the answer
-	Masked int   // secrets replaced in it
-	SHA256 string
-	// Evidence is the id of the answer, "" when none is kept.
-	Evidence string
-}
+// denial is one line, Done. Query holds the options as they go to the cluster; for what
+// is no resource, the path stands before them.
+type AuditRecord = journal.Request
 
 // Decisions.
 const (
-	Allow = "allow"
-	Deny  = "deny"
+	Allow = journal.Allow
+	Deny  = journal.Deny
 )
 
 // Limits bound what one guard asks of a cluster and of this machine. A field
@@ -90,31 +73,9 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	or := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	or64 := func(v *int64, d int64) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	orTime := func(v *time.Duration, d time.Duration) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	or(&l.Items, 500)
-	or64(&l.Body, 16<<20)
-	or64(&l.LogBytes, 4<<20)
-	or64(&l.StreamBytes, keepBytes)
-	or64(&l.Kept, 64<<20)
-	orTime(&l.StreamTime, 5*time.Minute)
-	orTime(&l.CallTime, time.Minute)
-	or(&l.Calls, 8)
-	or(&l.Streams, 256)
-	or(&l.PerSecond, 50)
+	l.Items, l.Calls, l.Streams, l.PerSecond = cmp.Or(l.Items, 500), cmp.Or(l.Calls, 8), cmp.Or(l.Streams, 256), cmp.Or(l.PerSecond, 50)
+	l.Body, l.LogBytes, l.StreamBytes, l.Kept = cmp.Or(l.Body, 16<<20), cmp.Or(l.LogBytes, 4<<20), cmp.Or(l.StreamBytes, keepBytes), cmp.Or(l.Kept, 64<<20)
+	l.StreamTime, l.CallTime = cmp.Or(l.StreamTime, 5*time.Minute), cmp.Or(l.CallTime, time.Minute)
 	return l
 }
 

@@ -80,7 +80,7 @@ func administrator(tb testing.TB, s *kubetest.Server) guardkube.Upstream {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	up, err := guardkube.Dial(file, "", nil)
+	up, err := guardkube.Dial(file, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

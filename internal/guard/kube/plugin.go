@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -134,15 +133,15 @@ func (p *plugin) forget(c credential) {
 func (p *plugin) askProgram(ctx context.Context) (credential, error) {
 	ctx, cancel := context.WithTimeout(ctx, pluginTime)
 	defer cancel()
-	out, says := &capped{limit: pluginOutput}, &capped{limit: pluginSays}
+	out, says := &texts.Head{Max: pluginOutput}, &texts.Head{Max: pluginSays}
 	cmd := exec.CommandContext(ctx, p.path, p.args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = p.env, out, says, time.Second
 	cmd.Dir = "/"
 	if err := cmd.Run(); err != nil {
-		return credential{}, nightcrier.Errorf(nightcrier.Unreachable, "credential plugin %s: %w: %s", p.path, err, texts.CutLine(says.String(), maxSaid))
+		return credential{}, nightcrier.Errorf(nightcrier.Unreachable, "credential plugin %s: %w: %s", p.path, err, texts.CutLine(string(says.Kept), maxSaid))
 	}
 	var c credential
-	if err := json.Unmarshal(out.Bytes(), &c); err != nil || c.Kind != "ExecCredential" || c.Status == nil {
+	if err := json.Unmarshal(out.Kept, &c); err != nil || c.Kind != "ExecCredential" || c.Status == nil {
 		return c, nightcrier.Errorf(nightcrier.Unreachable, "credential plugin %s: its output is no ExecCredential with a status", p.path)
 	}
 	if c.Status.Cert != "" {
@@ -156,17 +155,6 @@ func (p *plugin) askProgram(ctx context.Context) (credential, error) {
 		return c, nightcrier.Errorf(nightcrier.Unreachable, "credential plugin %s: it gave neither token nor certificate", p.path)
 	}
 	return c, nil
-}
-
-// capped keeps the first bytes of what is written.
-type capped struct {
-	bytes.Buffer
-	limit int
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	c.Buffer.Write(p[:min(len(p), c.limit-c.Len())])
-	return len(p), nil
 }
 
 // clientCertificate is the client's in a TLS handshake; none when the plugin has none.

@@ -85,7 +85,7 @@ func (r *run) guard(t testing.TB, s *kubetest.Server) *guardkube.Guard {
 	if err != nil {
 		t.Fatal(err)
 	}
-	up, err := guardkube.Dial(kubeconfig, "", nil)
+	up, err := guardkube.Dial(kubeconfig, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

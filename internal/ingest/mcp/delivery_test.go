@@ -277,7 +277,6 @@ func TestCredentials(t *testing.T) {
 		cfg := h.config("c")
 		cfg.Endpoint = strings.Replace(cfg.Endpoint, "http://", "http://user:hunter2@", 1) + "?tok=s3cr3t"
 		cfg.APIKey = func() string { return "key-abcdef" }
-		cfg.Header = http.Header{"x-team": {"sre"}}
 		s := h.start(cfg)
 		st := h.await(s, nightcrier.SourceDown)
 		h.transport.CloseIdleConnections()
@@ -297,43 +296,6 @@ func TestCredentials(t *testing.T) {
 		}
 		if got := h.peer.Stats("c").Authorization; got != "Bearer key-abcdef" {
 			t.Errorf("authorization %q", got)
-		}
-	})
-}
-
-func TestContext(t *testing.T) {
-	tests := []struct{ name, context, says string }{
-		{"offered", "prod", ""},
-		{"not offered", "dev", `context "dev" is not offered by the server, which has prod, stage`},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			inBubble(t, func(h *harness) {
-				h.peer.Behave("c", fakemcp.Behaviour{Contexts: []string{"prod", "stage"}})
-				cfg := h.config("c")
-				cfg.Context = tt.context
-				s := h.start(cfg)
-				if tt.says != "" {
-					if st := h.await(s, nightcrier.SourceDown); !strings.Contains(st.LastError, tt.says) {
-						t.Errorf("status %+v", st)
-					}
-					return
-				}
-				h.await(s, nightcrier.SourceSubscribed)
-				if args := h.peer.Stats("c").Subscribes[0]; args["context"] != tt.context {
-					t.Errorf("subscribed with %v", args)
-				}
-			})
-		})
-	}
-}
-
-func TestContextOfASingleCluster(t *testing.T) {
-	inBubble(t, func(h *harness) {
-		cfg := h.config("c")
-		cfg.Context = "prod"
-		if st := h.await(h.start(cfg), nightcrier.SourceDown); !strings.Contains(st.LastError, "remove context") {
-			t.Errorf("status %+v", st)
 		}
 	})
 }
@@ -390,7 +352,7 @@ func TestManyClusters(t *testing.T) {
 		var sources []*mcp.Source
 		for i := range n {
 			cfg := h.config(fmt.Sprintf("c-%d", i))
-			cfg.Gate, cfg.Timings.StartJitter = gate, 5*time.Second
+			cfg.Gate = gate
 			sources = append(sources, h.start(cfg))
 		}
 		for _, s := range sources {

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -16,9 +15,6 @@ func (s *Source) runSessions(ctx context.Context) {
 	transport, closeIdle := s.transportOrDefault()
 	defer closeIdle()
 	s.enterState(nightcrier.SourceConnecting)
-	if s.cfg.Timings.StartJitter > 0 && !retry.Sleep(ctx, rand.N(s.cfg.Timings.StartJitter)) {
-		return
-	}
 	backoff := retry.Backoff{Min: s.cfg.Timings.BackoffMin, Max: s.cfg.Timings.BackoffMax}
 	sessions, failures := 0, 0
 	for {

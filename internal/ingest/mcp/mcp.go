@@ -41,12 +41,8 @@ type Config struct {
 	Endpoint string
 	// Mode is one of the modes above; empty is ModeAuto.
 	Mode string
-	// Context picks one cluster of a server that serves several.
-	Context string
 	// APIKey, when not nil, returns the bearer token; it is asked at every request.
 	APIKey func() string
-	// Header holds further headers of every request.
-	Header http.Header
 	// Transport may be shared by many sources; nil makes one for this source.
 	Transport http.RoundTripper
 	// Gate, when not nil, is shared by many sources and paces their connecting.
@@ -72,27 +68,12 @@ type Timings struct {
 	Stable time.Duration
 	// Close bounds the farewell to the server (5 s).
 	Close time.Duration
-	// StartJitter spreads the first attempts of many sources (0: none).
-	StartJitter time.Duration
 }
 
 func (t Timings) withDefaults() Timings {
-	for _, d := range []struct {
-		value  *time.Duration
-		preset time.Duration
-	}{
-		{&t.Call, 30 * time.Second},
-		{&t.Poll, 30 * time.Second},
-		{&t.StreamGrace, 15 * time.Second},
-		{&t.BackoffMin, time.Second},
-		{&t.BackoffMax, time.Minute},
-		{&t.Stable, time.Minute},
-		{&t.Close, 5 * time.Second},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.preset
-		}
-	}
+	t.Call, t.Poll, t.StreamGrace = cmp.Or(t.Call, 30*time.Second), cmp.Or(t.Poll, 30*time.Second), cmp.Or(t.StreamGrace, 15*time.Second)
+	t.BackoffMin, t.BackoffMax = cmp.Or(t.BackoffMin, time.Second), cmp.Or(t.BackoffMax, time.Minute)
+	t.Stable, t.Close = cmp.Or(t.Stable, time.Minute), cmp.Or(t.Close, 5*time.Second)
 	return t
 }
 

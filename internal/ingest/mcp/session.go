@@ -78,7 +78,6 @@ func (s *Source) checkedEndpoint() (*url.URL, error) {
 func (s *Source) newWire(t transport) *wire {
 	w := &wire{
 		base:    t,
-		header:  s.cfg.Header,
 		key:     s.cfg.APIKey,
 		timeout: s.cfg.Timings.Call,
 		poke:    make(chan struct{}, 1),
@@ -152,10 +151,8 @@ func (s *session) chooseSubscription(ctx context.Context) (err error) {
 	if s.tools, err = s.readTools(ctx); err != nil {
 		return err
 	}
-	if s.mode, err = s.tools.chooseMode(s.src.cfg.Mode); err != nil {
-		return err
-	}
-	return s.tools.checkContext(s.src.cfg.Context)
+	s.mode, err = s.tools.chooseMode(s.src.cfg.Mode)
+	return err
 }
 
 // subscribeFaults asks for the log level and the faults.
@@ -181,10 +178,7 @@ func (s *session) subscribeFaults(ctx context.Context) error {
 func (s *session) callTool(ctx context.Context, tool string, args map[string]any) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timings.Call)
 	defer cancel()
-	res, err := s.client.CallTool(ctx, &sdk.CallToolParams{
-		Name:      tool,
-		Arguments: s.tools.withContext(tool, s.src.cfg.Context, args),
-	})
+	res, err := s.client.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: args})
 	if err != nil {
 		return "", unreachableError(tool, err)
 	}

@@ -25,8 +25,7 @@ const maxTools = 2000
 // toolSchema is what a tool's input schema says about the arguments we know.
 type toolSchema struct {
 	Properties struct {
-		Mode    *property `json:"mode"`
-		Context *property `json:"context"`
+		Mode *property `json:"mode"`
 	} `json:"properties"`
 }
 
@@ -88,29 +87,6 @@ func (t toolSet) chooseMode(want string) (string, error) {
 		return want, nil
 	}
 	return "", nightcrier.Errorf(nightcrier.Invalid, "mode %s is not offered by the server, which has %s; set mode: auto", want, quoteList(offered))
-}
-
-// checkContext reports a configured context that the server does not have.
-func (t toolSet) checkContext(want string) error {
-	if want == "" {
-		return nil
-	}
-	p := t[toolSubscribe].Properties.Context
-	switch {
-	case p == nil:
-		return nightcrier.Errorf(nightcrier.Invalid, "context %q is configured, but the server serves a single cluster; remove context", want)
-	case len(p.Enum) > 0 && !slices.Contains(p.Enum, want):
-		return nightcrier.Errorf(nightcrier.Invalid, "context %q is not offered by the server, which has %s", want, quoteList(p.Enum))
-	}
-	return nil
-}
-
-// withContext adds the context to args where the tool takes one.
-func (t toolSet) withContext(tool, kubeContext string, args map[string]any) map[string]any {
-	if kubeContext != "" && t[tool].Properties.Context != nil {
-		args["context"] = kubeContext
-	}
-	return args
 }
 
 func quoteList(words []string) string {

@@ -34,7 +34,6 @@ const (
 // takes the notifications out before the protocol library sees them.
 type wire struct {
 	base    http.RoundTripper
-	header  http.Header
 	key     func() string
 	timeout time.Duration // until the header of the stream's answer
 	ctx     context.Context
@@ -123,9 +122,6 @@ func (w *wire) noStream() error {
 // addCredentials adds the credentials. Redirects are not followed, so they go to the
 // configured host alone.
 func (w *wire) addCredentials(req *http.Request) *http.Request {
-	for name, values := range w.header {
-		req.Header[http.CanonicalHeaderKey(name)] = values
-	}
 	if w.key != nil {
 		if key := w.key(); key != "" {
 			req.Header.Set("Authorization", "Bearer "+key)

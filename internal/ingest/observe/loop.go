@@ -130,9 +130,6 @@ func (l *loop) passChange(ctx context.Context, c kube.Change) error {
 	case kube.Deleted:
 		return l.callDetector(ctx, func(d Detector) []detect.Fault { return d.Delete(l.kind, c.Object) })
 	}
-	if l.kind == detect.Event && l.o.cfg.OnEvent != nil {
-		l.o.cfg.OnEvent(c.Object)
-	}
 	return l.callDetector(ctx, func(d Detector) []detect.Fault { return d.Observe(l.kind, c.Object) })
 }
 

@@ -10,6 +10,7 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -62,9 +63,6 @@ type Config struct {
 	// again until it works, unless its code is Invalid or Refused; meanwhile
 	// nothing more is read.
 	Sink func(context.Context, detect.Fault) error
-	// OnEvent, when not nil, is called with each Warning Event that is added or
-	// changed while the cluster is watched. The bytes are valid during the call.
-	OnEvent func(object []byte)
 	// Gate, when not nil, is shared by many observers and paces their snapshots.
 	Gate    *retry.Gate
 	Logger  *slog.Logger
@@ -89,23 +87,10 @@ type Timings struct {
 }
 
 func (t Timings) withDefaults() Timings {
-	for _, d := range []struct {
-		value  *time.Duration
-		preset time.Duration
-	}{
-		{&t.Watch, 10 * time.Minute},
-		{&t.BackoffMin, time.Second},
-		{&t.BackoffMax, time.Minute},
-		{&t.Denied, 10 * time.Minute},
-		{&t.Stable, time.Minute},
-		{&t.Brief, time.Second},
-		{&t.Tick, time.Minute},
-		{&t.Probe, 30 * time.Second},
-	} {
-		if *d.value <= 0 {
-			*d.value = d.preset
-		}
-	}
+	t.Watch, t.Denied = cmp.Or(t.Watch, 10*time.Minute), cmp.Or(t.Denied, 10*time.Minute)
+	t.BackoffMin, t.BackoffMax = cmp.Or(t.BackoffMin, time.Second), cmp.Or(t.BackoffMax, time.Minute)
+	t.Stable, t.Brief = cmp.Or(t.Stable, time.Minute), cmp.Or(t.Brief, time.Second)
+	t.Tick, t.Probe = cmp.Or(t.Tick, time.Minute), cmp.Or(t.Probe, 30*time.Second)
 	return t
 }
 

@@ -30,7 +30,6 @@ type stand struct {
 	faults []string
 	broken error // of the sink
 	tries  int
-	events []string
 }
 
 // followed are two that behave and one that a cluster may lack.
@@ -63,11 +62,6 @@ func (s *stand) start(timings observe.Timings) *stand {
 	s.stop, s.done = cancel, make(chan struct{})
 	s.o = observe.New(observe.Config{
 		API: s.api.Client(s), Detector: s.ledger, Kinds: s.kinds, Sink: s.sink, Timings: timings,
-		OnEvent: func(object []byte) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.events = append(s.events, nameOf(object))
-		},
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	go func() {
@@ -159,16 +153,7 @@ func TestFollows(t *testing.T) {
 	s.pods("a", "b", "c", "d")
 	s.put("pods", "e")
 	s.api.Remove("pods", "shop", "a")
-	s.put("events", "new")
 	s.pods("b", "c", "d", "e")
-	s.eventually(func() string {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !slices.Equal(s.events, []string{"new"}) {
-			return fmt.Sprintf("events %v, want only what is new", s.events)
-		}
-		return ""
-	})
 	pods, events := s.api.Asked("pods"), s.api.Asked("events")
 	if pods.Lists != 1 || pods.Pages != 2 || pods.Watches != 1 {
 		t.Errorf("asked %+v", pods)
@@ -246,13 +231,13 @@ func TestDeniedKinds(t *testing.T) {
 	s.pods("a", "b", "c", "d")
 	s.state(nightcrier.SourceSubscribed)
 	st := s.o.Status()
-	if len(st.Problems) != 2 || !strings.HasPrefix(st.Problems[0], "Node: ") || !strings.Contains(st.Problems[0], "may not") || !strings.HasPrefix(st.Problems[1], "Event: ") || !slices.Equal(st.Blind, []detect.Kind{detect.Node}) {
+	if len(st.Problems) != 2 || !strings.HasPrefix(st.Problems[0], "Node: ") || !strings.Contains(st.Problems[0], "may not") || !strings.HasPrefix(st.Problems[1], "Event: ") {
 		t.Errorf("status %+v", st)
 	}
 	s.sees(detect.Pod, detect.Event)
 	s.api.Behave("nodes", apitest.Behaviour{})
 	s.eventually(func() string {
-		if st := s.o.Status(); len(st.Problems) != 1 || len(st.Blind) > 0 {
+		if st := s.o.Status(); len(st.Problems) != 1 {
 			return fmt.Sprintf("problems %v", st.Problems)
 		}
 		return ""
@@ -278,7 +263,7 @@ func TestStates(t *testing.T) {
 	s.api.Behave("", apitest.Behaviour{Status: 503})
 	s.start(quick())
 	s.state(nightcrier.SourceDown)
-	if st := s.o.Status(); st.LastError == "" || st.RetryAt.IsZero() || len(st.Blind) == 0 {
+	if st := s.o.Status(); st.LastError == "" || st.RetryAt.IsZero() {
 		t.Errorf("status %+v", st)
 	}
 	s.api.Behave("", apitest.Behaviour{})
@@ -406,7 +391,7 @@ func TestSomeNamespaces(t *testing.T) {
 	object("bank", "bad")
 	object("elsewhere", "bad2")
 	s.pods("a", "b", "bad", "c", "d", "z")
-	if st := s.o.Status(); len(st.Problems) != 1 || !strings.HasPrefix(st.Problems[0], "Pod in gone: ") || !slices.Equal(st.Blind, []detect.Kind{detect.Pod}) || st.Faults != 1 {
+	if st := s.o.Status(); len(st.Problems) != 1 || !strings.HasPrefix(st.Problems[0], "Pod in gone: ") || st.Faults != 1 {
 		t.Errorf("status %+v", st)
 	}
 }

@@ -18,8 +18,6 @@ type Status struct {
 	Since time.Time
 	// Problems name the kinds that are not followed, and why.
 	Problems []string
-	// Blind are those of them that the cluster has, or may have.
-	Blind []detect.Kind
 	// Faults counts the edges that were stored, Relists the snapshots that had to
 	// be taken again.
 	Faults, Relists int64
@@ -84,9 +82,6 @@ func (b *board) readStatus() Status {
 	for _, k := range b.kinds {
 		if k.denied || k.isFailing() {
 			s.Problems = append(s.Problems, k.displayName()+": "+k.err.Error())
-			if nightcrier.CodeOf(k.err) != nightcrier.NotFound {
-				s.Blind = append(s.Blind, k.what.Kind)
-			}
 		}
 	}
 	return s

@@ -54,7 +54,7 @@ func (r *replayer) prepareAnother() (err error) {
 }
 
 // otherSkill finds the skill that is named, nil for none.
-func otherSkill(o ReplayOptions) (*skill.Skill, error) {
+func otherSkill(o Options) (*skill.Skill, error) {
 	if o.Skill == "" {
 		return nil, nil
 	}

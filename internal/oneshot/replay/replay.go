@@ -26,8 +26,8 @@ import (
 	"nightcrier.dev/nightcrier/internal/triage"
 )
 
-// ReplayOptions say which investigation is made again, and how.
-type ReplayOptions struct {
+// Options say which investigation is made again, and how.
+type Options struct {
 	Config  *config.Config
 	Logger  *slog.Logger
 	Version string
@@ -52,8 +52,8 @@ type ReplayOptions struct {
 	WorkerCommand []string
 }
 
-// ReplayResult is what came of a replay.
-type ReplayResult struct {
+// Result is what came of a replay.
+type Result struct {
 	Incident string `json:"incident"`
 	Cluster  string `json:"cluster"`
 	Executor string `json:"executor"`
@@ -87,7 +87,7 @@ type ReplayResult struct {
 // Replay makes an investigation again from what it recorded. It is a NotFound error
 // when there is no workspace, and Invalid when the record is not whole: then it says
 // what is missing.
-func Replay(ctx context.Context, o ReplayOptions) (out ReplayResult, err error) {
+func Replay(ctx context.Context, o Options) (out Result, err error) {
 	began := time.Now()
 	rec, err := replay.Open(o.Workspace)
 	if err != nil {
@@ -117,13 +117,13 @@ func Replay(ctx context.Context, o ReplayOptions) (out ReplayResult, err error) 
 
 // replayer makes one investigation again.
 type replayer struct {
-	o     ReplayOptions
+	o     Options
 	rec   *replay.Record
 	begun triage.Begun
 	// tapes are of our own steps, facts what these had found when the agent was asked.
 	tapes map[string]*replay.Player
 	facts nightcrier.Report
-	// unserved is what becomes ReplayResult.NotServed.
+	// unserved is what becomes Result.NotServed.
 	unserved []string
 	// answers says that what others answered to its agent is on tape; servers are those
 	// whose tools it had.
@@ -145,7 +145,7 @@ type replayer struct {
 }
 
 // readRecord reads the record.
-func (o ReplayOptions) readRecord(rec *replay.Record) (r *replayer, err error) {
+func (o Options) readRecord(rec *replay.Record) (r *replayer, err error) {
 	r = &replayer{o: o, rec: rec, tapes: map[string]*replay.Player{}, doubted: len(rec.Doubts) > 0}
 	raw, err := rec.File(triage.BegunFile)
 	if err == nil && raw == nil {
@@ -286,13 +286,12 @@ func (r *replayer) checkRecord() error {
 	wrong := func(what string, err error) error {
 		return nightcrier.Errorf(nightcrier.Invalid, "%s is damaged, or is no record of a run: %s: %w", filepath.Join(r.rec.Dir(), triage.BegunFile), what, err)
 	}
-	if err := nightcrier.CheckID(b.Incident.ID); err != nil {
-		return wrong("incident", err)
+	for what, id := range map[string]string{"incident": b.Incident.ID, "run": b.Run.ID} {
+		if !nightcrier.ValidID(id) {
+			return wrong(what, fmt.Errorf("%.100q is no id", id))
+		}
 	}
-	if err := nightcrier.CheckID(b.Run.ID); err != nil {
-		return wrong("run", err)
-	}
-	if b.Order.RunID != b.Run.ID || b.Order.IncidentID != b.Incident.ID {
+	if b.Order.RunID != b.Run.ID || b.Order.IncidentID() != b.Incident.ID {
 		return wrong("order", errors.New("it is of another run"))
 	}
 	if err := b.Incident.Resource.Check(); err != nil && !b.Incident.Resource.IsZero() {
@@ -400,8 +399,8 @@ func (r *replayer) workspaceDir(dir string) string {
 }
 
 // compareRecords holds what was found and asked against what was then.
-func (r *replayer) compareRecords(dir string) (ReplayResult, error) {
-	out := ReplayResult{
+func (r *replayer) compareRecords(dir string) (Result, error) {
+	out := Result{
 		Incident: r.begun.Incident.ID, Cluster: r.begun.Incident.Cluster, Executor: r.begun.Order.Agent.Executor,
 		Recorded: r.tapes[replay.Prepare].Version(), Version: r.o.Version, Doubts: append([]string{}, r.rec.Doubts...),
 		NotServed: append([]string{}, r.unserved...), Workspace: r.workspaceDir(dir),

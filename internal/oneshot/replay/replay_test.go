@@ -55,7 +55,7 @@ func TestReplayOfTheRulesComesToTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := Replay(t.Context(), ReplayOptions{
+			again, err := Replay(t.Context(), Options{
 				Config: defaults(t), Logger: slog.New(slog.DiscardHandler), Version: "test", Workspace: workspaceIn(dir, was.Incident.ID), Out: t.TempDir(),
 			})
 			if err != nil {
@@ -86,8 +86,8 @@ func TestReplayOfChangedRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	ws := workspaceIn(dir, was.Incident.ID)
-	again := func(force bool) (ReplayResult, error) {
-		return Replay(t.Context(), ReplayOptions{Config: defaults(t), Logger: slog.New(slog.DiscardHandler), Version: "test", Workspace: ws, Force: force})
+	again := func(force bool) (Result, error) {
+		return Replay(t.Context(), Options{Config: defaults(t), Logger: slog.New(slog.DiscardHandler), Version: "test", Workspace: ws, Force: force})
 	}
 	edit := func(name, from, to string) {
 		raw, err := os.ReadFile(filepath.Join(ws, name))
@@ -191,7 +191,7 @@ func TestReplayWithAnotherSkill(t *testing.T) {
 		"a name": {skill.Troubleshooter, true, ""}, "a directory": {dir, false, ""}, "none of this name": {"nowhere", false, "nowhere"},
 		"no skill": {filepath.Dir(dir) + "/", false, "SKILL.md"}, "no directory": {dir + "/nothing", false, "SKILL.md"},
 	} {
-		s, err := otherSkill(ReplayOptions{Config: cfg, Skill: tt.skill})
+		s, err := otherSkill(Options{Config: cfg, Skill: tt.skill})
 		if tt.wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), tt.wrong) {
 				t.Errorf("%s: %+v, %v", name, s, err)
@@ -238,7 +238,7 @@ func TestRecordedServersLeadNowhere(t *testing.T) {
 // A script is run by the path that is configured here, or not at all.
 func TestAScriptOfTheRecordIsNotRun(t *testing.T) {
 	cfg := defaults(t)
-	r := &replayer{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
+	r := &replayer{o: Options{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
 	r.begun.Order = run.Order{Agent: agent.Spec{Executor: config.Script, ScriptPath: "evil.sh"}}
 	if err := r.boundOrder(); nightcrier.CodeOf(err) != nightcrier.Invalid {
 		t.Errorf("without a script of ours: %v", err)
@@ -253,7 +253,7 @@ func TestAScriptOfTheRecordIsNotRun(t *testing.T) {
 func TestTheExecutorOfARecord(t *testing.T) {
 	id := nightcrier.NewID()
 	for who, ok := range map[string]bool{config.Builtin: true, "codex": true, "": false, "x": false, "codex\x1b]0;owned\a": false} {
-		r := &replayer{rec: &replay.Record{}, begun: triage.Begun{Incident: nightcrier.Incident{ID: id}, Run: nightcrier.Run{ID: id}, Order: run.Order{RunID: id, IncidentID: id, Agent: agent.Spec{Executor: who}}}}
+		r := &replayer{rec: &replay.Record{}, begun: triage.Begun{Incident: nightcrier.Incident{ID: id}, Run: nightcrier.Run{ID: id}, Order: run.Order{RunID: id, Subject: nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: id}, Agent: agent.Spec{Executor: who}}}}
 		if err := r.checkRecord(); (err == nil) != ok || err != nil && strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%q: %v", who, err)
 		}
@@ -271,7 +271,7 @@ func TestReplayIsNotLedByTheRecord(t *testing.T) {
 		cfg.Agent.Require, cfg.Agent.UIDBase, cfg.ToolServers = tt.configured, 70000, []config.ToolServer{{Name: "tickets"}}
 		cfg.Agent.Shell = false
 		limit := budget.Limit{Tokens: 9}
-		r := &replayer{o: ReplayOptions{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
+		r := &replayer{o: Options{Config: cfg}, tapes: map[string]*replay.Player{replay.Prepare: replay.Blank()}}
 		cfg.Agent.SystemPromptFile, cfg.Agent.Timeout = "/etc/nightcrier/system.md", 7*time.Minute
 		r.begun.Order = run.Order{Agent: agent.Spec{Executor: "codex", Shell: true,
 			Command: "/tmp/codex", ScriptPath: "evil.sh", CLI: "evil", SkillsDir: "/root", SystemPromptFile: "/root/.ssh/id_ed25519", TriageScript: "evil.sh",

@@ -112,7 +112,6 @@ func (r *Record) checkCalls() error {
 	n := 0
 	for line := range bytes.Lines(raw) {
 		var l struct {
-			Event    string
 			Request  body
 			Response *body
 		}

@@ -75,10 +75,13 @@ func (w *Workspace) Collect() (Collection, error) {
 	return Collection{Artifacts: artifacts, Refused: c.refused}, nil
 }
 
-// Uncollected reads the report that Collect would take from the scratch directory,
+// Uncollected reads a file that Collect would take from the scratch directory,
 // and leaves it there; NotFound when it would take none.
-func (w *Workspace) Uncollected() ([]byte, error) {
-	rel := path.Join(scratch, reportFile)
+func (w *Workspace) Uncollected(name string) ([]byte, error) {
+	if err := checkRel(name); err != nil {
+		return nil, err
+	}
+	rel := path.Join(scratch, name)
 	info, err := w.fs.Lstat(rel)
 	if err == nil && (&collector{}).refuseFile(info) != "" {
 		err = fs.ErrNotExist
@@ -90,7 +93,23 @@ func (w *Workspace) Uncollected() ([]byte, error) {
 	if errors.Is(err, fs.ErrPermission) {
 		err = fs.ErrNotExist
 	}
-	return data, opError("read the report that the agent of incident "+w.id+" left", err)
+	return data, opError("read "+name+", which the agent of incident "+w.id+" left", err)
+}
+
+// LeftNames lists the regular files that an agent left, by their names in output: those that
+// were collected, and those that were not yet.
+func (w *Workspace) LeftNames() (names []string, err error) {
+	for _, dir := range []string{scratch, "output"} {
+		err = errors.Join(err, walkFiles(w.fs, dir, func(rel string, info fs.FileInfo) error {
+			name := strings.TrimPrefix(rel, dir+"/")
+			top, _, _ := strings.Cut(name, "/")
+			if info.Mode().IsRegular() && !ours[strings.ToLower(top)] && len(names) < maxFiles {
+				names = append(names, name)
+			}
+			return nil
+		}))
+	}
+	return names, opError("list what the agent of incident "+w.id+" left", err)
 }
 
 type collector struct {

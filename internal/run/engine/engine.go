@@ -54,6 +54,57 @@ type Context struct {
 	context.Context
 	dbos   dbos.Context
 	logger *slog.Logger
+	engine *Engine
+	id     string
+	result *string
+}
+
+// Return sets what the workflow returns to the one that it is a branch of.
+func (c Context) Return(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("engine: encode the result of %s: %w", c.id, err)
+	}
+	*c.result = string(raw)
+	return nil
+}
+
+// Branch is a workflow that another one starts, and waits for.
+type Branch struct {
+	// Name tells it from the others of its workflow, and Workflow names what it does.
+	Name, Workflow string
+	Input          any
+}
+
+// branchPoll is the time between two looks at a branch that another process began.
+const branchPoll = 50 * time.Millisecond
+
+// RunBranches runs workflows side by side, and returns what each of them returned, in their
+// order, when all have ended. Each has checkpoints of its own, and goes on after a crash by
+// itself. An error is one of theirs, which is recorded, or that the engine stops.
+func RunBranches[T any](ctx Context, branches []Branch) ([]T, error) {
+	handles := make([]dbos.WorkflowHandle[string], len(branches))
+	for i, b := range branches {
+		raw, err := json.Marshal(b.Input)
+		if err != nil {
+			return nil, fmt.Errorf("engine: encode the input of %s: %w", b.Name, err)
+		}
+		if handles[i], err = dbos.RunWorkflow(ctx.dbos, ctx.engine.dispatchCall, call{Name: b.Workflow, Input: raw}, dbos.WithWorkflowID(ctx.id+"/"+b.Name)); err != nil {
+			return nil, unreachableError("start "+b.Name, err)
+		}
+	}
+	results := make([]T, len(branches))
+	var failed error
+	for i, h := range handles {
+		raw, err := h.GetResult(dbos.WithHandlePollingInterval(branchPoll))
+		if err == nil {
+			err = json.Unmarshal([]byte(raw), &results[i])
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("branch %s: %w", branches[i].Name, err))
+		}
+	}
+	return results, failed
 }
 
 // Options configures an engine. Exactly one of SQLitePath and PostgresURL is set.
@@ -185,7 +236,7 @@ func (e *Engine) Start(name, id string, input any) error {
 }
 
 // dispatchCall is the one function that the library knows.
-func (e *Engine) dispatchCall(ctx dbos.Context, c call) (_ string, err error) {
+func (e *Engine) dispatchCall(ctx dbos.Context, c call) (string, error) {
 	id, err := dbos.GetWorkflowID(ctx)
 	if err != nil {
 		return "", err
@@ -196,11 +247,12 @@ func (e *Engine) dispatchCall(ctx dbos.Context, c call) (_ string, err error) {
 	}
 	e.setActive(id, true)
 	defer e.setActive(id, false)
-	err = w(Context{Context: ctx, dbos: ctx, logger: e.logger}, id, c.Input)
+	var result string
+	err = w(Context{Context: ctx, dbos: ctx, logger: e.logger, engine: e, id: id, result: &result}, id, c.Input)
 	if err != nil && ctx.Err() == nil {
 		e.logger.Error("workflow ended with an error", "event", "workflow_error", "workflow", id, "error", err)
 	}
-	return "", err
+	return result, err
 }
 
 func (e *Engine) setActive(id string, on bool) {

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -160,25 +159,3 @@ func (l *Library) Find(name string) (*Entry, error) {
 	near := text.SuggestName(": did you mean %s?", name, slices.Collect(maps.Keys(l.byName)))
 	return nil, nightcrier.Errorf(nightcrier.NotFound, "Pipeline not found: %s (looked in %s)%s", quoteValue(name), where, near)
 }
-
-// Live is a library that is read anew while it is used.
-type Live struct {
-	dir string
-	now atomic.Pointer[Library]
-}
-
-// Open reads a directory for the first time.
-func Open(dir string) (*Live, []Problem) {
-	l := &Live{dir: dir}
-	return l, l.Reload()
-}
-
-// Reload reads the directory anew. Whoever asks meanwhile gets all as it was, then all as it is.
-func (l *Live) Reload() []Problem {
-	library, problems := Load(l.dir)
-	l.now.Store(library)
-	return problems
-}
-
-// Library returns what was read last.
-func (l *Live) Library() *Library { return l.now.Load() }

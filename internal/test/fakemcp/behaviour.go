@@ -35,9 +35,6 @@ type Behaviour struct {
 	Modes []string
 	// NoSubscribeTool leaves out the subscription tools, as the upstream does.
 	NoSubscribeTool bool
-	// Contexts, when not empty, makes the server one of several clusters: its
-	// tools take a context out of these.
-	Contexts []string
 	// SubscribeError, when not empty, is the error that events_subscribe returns.
 	SubscribeError string
 	// LongToolList spreads tools/list over two pages.

@@ -153,8 +153,6 @@ func (p *Peer) addSubscription(c *cluster, s *session, b Behaviour, args map[str
 		return b.SubscribeError, false
 	case !slices.Contains(b.allowedModes(), mode):
 		return "failed to create subscription: invalid mode: must be 'events' or 'faults'", false
-	case context != "" && !slices.Contains(b.Contexts, context):
-		return "failed to create subscription: unknown context", false
 	}
 	p.serial++
 	sub := subscription{ID: fmt.Sprintf("sub-%08x", p.serial), Mode: mode, Context: context}
@@ -199,9 +197,6 @@ func toolList(b Behaviour, cursor string) any {
 	}
 	if !b.NoSubscribeTool {
 		props := map[string]any{"mode": map[string]any{"type": "string", "default": "events", "enum": b.allowedModes()}}
-		if len(b.Contexts) > 0 {
-			props["context"] = map[string]any{"type": "string", "enum": b.Contexts}
-		}
 		tools = append(tools, newTool("events_subscribe", props), newTool("events_list_subscriptions", map[string]any{}),
 			newTool("events_unsubscribe", map[string]any{"subscriptionId": map[string]any{"type": "string"}}))
 	}

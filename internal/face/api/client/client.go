@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/cluster/inprocess"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/api/sock"
 )
@@ -55,7 +56,9 @@ func HTTP(address string) (*Client, error) {
 }
 
 // InProcess returns a client that calls h directly.
-func InProcess(h http.Handler) *Client { return newClient("http://localhost", local{h}) }
+func InProcess(h http.Handler) *Client {
+	return newClient("http://localhost", inprocess.Transport{Handler: h})
+}
 
 func newClient(base string, rt http.RoundTripper) *Client {
 	return &Client{base: base, http: &http.Client{Transport: rt}, retry: time.Second}

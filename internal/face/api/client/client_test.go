@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/cluster/inprocess"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/record/store"
 )
@@ -280,7 +281,7 @@ func TestBrokenStreamGoesOnWithoutGapOrRepeat(t *testing.T) {
 	w := newWorld(t)
 	w.write(t, 20)
 	w.finish(t)
-	f := &flaky{RoundTripper: local{w.api}, broken: 15}
+	f := &flaky{RoundTripper: inprocess.Transport{Handler: w.api}, broken: 15}
 	c := newClient("http://localhost", f)
 	c.retry = 0
 	got := collect(t, c, w, true)

@@ -3,20 +3,17 @@
 package foreign
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -169,7 +166,7 @@ func (a Agent) startAgent(ctx context.Context, at aimed, limit time.Duration, st
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = filepath.Join(at.dir, "work"), at.env
 	cmd.Stdin = strings.NewReader(stdin)
-	said := &bounded{left: maxSaid}
+	said := &text.Head{Max: maxSaid}
 	cmd.Stdout, cmd.Stderr = said, said
 	portable.OwnGroup(cmd)
 	cmd.WaitDelay = time.Second
@@ -178,33 +175,8 @@ func (a Agent) startAgent(ctx context.Context, at aimed, limit time.Duration, st
 	}
 	_ = cmd.Wait() // its exit code is its own affair
 	_ = portable.KillGroup(cmd)
-	return said.String(), nil
+	return string(said.Kept), nil
 }
-
-// bounded keeps the beginning of what is written to it.
-type bounded struct {
-	mu   sync.Mutex
-	buf  bytes.Buffer
-	left int
-}
-
-// Write implements io.Writer.
-func (w *bounded) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := min(len(p), w.left)
-	w.left -= n
-	w.buf.Write(p[:n])
-	return len(p), nil
-}
-
-func (w *bounded) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.String()
-}
-
-var _ io.Writer = (*bounded)(nil)
 
 // sign is a read that harms nothing, and that is known again at the Door. Only an agent
 // whose read was seen there is given orders: those of another one, which has its

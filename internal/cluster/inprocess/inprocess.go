@@ -1,4 +1,5 @@
-package client
+// Package inprocess is a connection to a handler of this process, without a socket.
+package inprocess
 
 import (
 	"fmt"
@@ -8,18 +9,18 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// local is a round tripper that calls a handler in this process. The body is a
+// Transport calls a handler in this process. It returns with the header; the body is a
 // pipe, so streams arrive as they are written.
-type local struct{ h http.Handler }
+type Transport struct{ Handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.
-func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err // an answer that is there at once must not win over it
 	}
 	body, pipe := io.Pipe()
 	w := &writer{header: http.Header{}, pipe: pipe, started: make(chan struct{})}
-	go l.serveRequest(w, r)
+	go t.serveRequest(w, r)
 	select {
 	case <-w.started:
 	case <-r.Context().Done():
@@ -30,7 +31,7 @@ func (l local) RoundTrip(r *http.Request) (*http.Response, error) {
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.sent, Body: body, ContentLength: -1, Request: r}, nil
 }
 
-func (l local) serveRequest(w *writer, r *http.Request) {
+func (t Transport) serveRequest(w *writer, r *http.Request) {
 	defer func() {
 		var err error
 		if p := recover(); p != nil {
@@ -44,7 +45,7 @@ func (l local) serveRequest(w *writer, r *http.Request) {
 	if server.Body == nil {
 		server.Body = http.NoBody
 	}
-	l.h.ServeHTTP(w, server)
+	t.Handler.ServeHTTP(w, server)
 }
 
 // writer is the handler's side of the pipe; one goroutine uses it.

@@ -1,0 +1,109 @@
+package run
+
+import (
+	"encoding/json"
+	"maps"
+	"unicode/utf8"
+
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
+	"nightcrier.dev/nightcrier/internal/text"
+)
+
+// InputFile has what an agent step is given.
+const InputFile = "context/input.json"
+
+// The names by which a step finds what others hand on: what the one before said, where that is no
+// object of its own, and what the agents of an earlier phase came to.
+const (
+	contextKey = "context"
+	resultsKey = "agent_results"
+)
+
+// maxFannedIn is how much of what one agent delivered is handed to a later phase, in characters.
+const maxFannedIn = 50_000
+
+// fannedIn is what an agent of an earlier phase came to.
+type fannedIn struct {
+	Output    any      `json:"output"`
+	Success   bool     `json:"success"`
+	Artifacts []string `json:"artifacts,omitempty"`
+	// Truncated says that the output was cut: it is its beginning then, as text.
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// scope is what the expressions of a step see.
+func (w *Work) scope() pipeline.Scope {
+	s := pipeline.Scope{Input: w.input, Subject: w.frozen.Subject, Steps: map[string]pipeline.Result{}}
+	for id := range w.done {
+		s.Steps[id] = w.resultOf(id)
+	}
+	return s
+}
+
+// resultOf is what a step left.
+func (w *Work) resultOf(id string) pipeline.Result {
+	row := w.done[id]
+	r := pipeline.Result{Success: row.State == "success"}
+	_ = json.Unmarshal(row.Output, &r.Output) // none is nil
+	for _, a := range row.Artifacts {
+		r.Artifacts = append(r.Artifacts, a.Path)
+	}
+	return r
+}
+
+// inputOf is what a step is given: the input of the run, what the step before hands on, what the
+// agents of an earlier phase came to, and what the step names for itself. Later ones win.
+func (w *Work) inputOf(phase *pipeline.Phase, step *pipeline.Step) (map[string]any, error) {
+	in := maps.Clone(w.input)
+	w.frozen.Pipeline.Definition.MapInput(in)
+	if w.previous != nil && w.previous.ContextForNext {
+		switch said := w.resultOf(w.previous.ID).Output.(type) {
+		case nil:
+		case map[string]any:
+			maps.Copy(in, said)
+		default:
+			in[contextKey] = said
+		}
+	}
+	if phase.FanInFrom != "" {
+		in[resultsKey] = w.fanIn(phase.FanInFrom)
+	}
+	with, err := w.frozen.Pipeline.Definition.EvalWith(w.ctx, step, w.scope())
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(in, with)
+	return in, nil
+}
+
+// fanIn is what the agents of a phase came to, by their ids.
+func (w *Work) fanIn(name string) map[string]fannedIn {
+	all := map[string]fannedIn{}
+	for p, step := range w.frozen.Pipeline.Definition.AllSteps() {
+		if p.Name != name {
+			continue
+		}
+		r := w.resultOf(step.ID)
+		got := fannedIn{Output: r.Output, Success: r.Success, Artifacts: r.Artifacts}
+		if raw := w.done[step.ID].Output; utf8.RuneCount(raw) > maxFannedIn {
+			whole, isText := r.Output.(string)
+			if !isText {
+				whole = string(raw)
+			}
+			got.Output, got.Truncated = cutRunes(whole, maxFannedIn), true
+		}
+		all[step.AgentID] = got
+	}
+	return all
+}
+
+// cutRunes is the beginning of a text, of so many characters.
+func cutRunes(s string, n int) string {
+	for at := range s {
+		if n == 0 {
+			return text.CutBytes(s, at)
+		}
+		n--
+	}
+	return s
+}

@@ -1,0 +1,132 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
+)
+
+// BranchWorkflow is the name of the workflow of a step that is done beside others.
+const BranchWorkflow = Workflow + "/branch"
+
+// branch is what a step beside others is handed over: it shares nothing else with them.
+type branch struct {
+	Order Order `json:"order"`
+	// Phase and Step are where it is written.
+	Phase int `json:"phase"`
+	Step  int `json:"step"`
+	// Done are the steps before, and Previous the one whose words it is handed.
+	Done     map[string]nightcrier.Step `json:"done,omitempty"`
+	Previous string                     `json:"previous,omitempty"`
+}
+
+// arrived is what a branch comes back with.
+type arrived struct {
+	Row    nightcrier.Step        `json:"row"`
+	Result nightcrier.AgentResult `json:"result"`
+}
+
+// doSideBySide does the steps of a phase at the same time, each as a workflow of its own. What
+// the run may still spend is divided among them.
+func (w *Work) doSideBySide(at int) error {
+	phase := &w.frozen.Pipeline.Definition.Phases[at]
+	if !w.begun {
+		w.place = place{step: "run"}
+		if _, err := Checkpoint(w, "begin", func(context.Context, *Session) (bool, error) { return true, nil }); err != nil {
+			return err
+		}
+	}
+	var steps []*pipeline.Step
+	var branches []engine.Branch
+	for i := range phase.Steps {
+		step := &phase.Steps[i]
+		if _, there := w.done[step.ID]; there {
+			continue
+		}
+		w.enter(step, 0, true)
+		why, err := w.whySkip(phase, step)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			w.row.Skipped = why
+			if err := w.keepBeside(step, arrived{Row: w.row}); err != nil {
+				return err
+			}
+			continue
+		}
+		b := branch{Order: w.frozen, Phase: at, Step: i, Done: w.done}
+		if w.previous != nil {
+			b.Previous = w.previous.ID
+		}
+		steps, branches = append(steps, step), append(branches, engine.Branch{Name: step.ID, Workflow: BranchWorkflow, Input: b})
+	}
+	w.shareBudget(branches)
+	all, err := engine.RunBranches[arrived](w.ctx, branches)
+	if err != nil {
+		return err
+	}
+	for i, step := range steps {
+		if err := w.keepBeside(step, all[i]); err != nil {
+			return err
+		}
+	}
+	w.previous = nil // what several said is handed on by fan-in alone
+	return nil
+}
+
+// keepBeside keeps what a step beside others came to.
+func (w *Work) keepBeside(step *pipeline.Step, a arrived) error {
+	previous := w.previous
+	w.step, w.row, w.place = step, a.Row, place{step: step.ID}
+	err := w.keepStep(step)
+	w.previous = previous
+	w.Result.Usage = w.Result.Usage.Plus(a.Result.Usage)
+	return err
+}
+
+// shareBudget divides what the run may still spend among the agents of a phase.
+func (w *Work) shareBudget(branches []engine.Branch) {
+	o := w.frozen
+	o.boundBudget(o.Pipeline.Definition.BudgetUSD)
+	limit := o.Agent.Budget.Run.Money
+	if limit == 0 || len(branches) == 0 {
+		return
+	}
+	left := max(limit.Dollars()-w.spent(), 0) / float64(len(branches))
+	for i := range branches {
+		b := branches[i].Input.(branch)
+		b.Order.boundBudget(max(left, 1e-9)) // 0 would bound nothing
+		branches[i].Input = b
+	}
+}
+
+// executeBranch is BranchWorkflow.
+func (r *Runner) executeBranch(ctx engine.Context, _ string, input []byte) error {
+	var b branch
+	if err := json.Unmarshal(input, &b); err != nil {
+		return nightcrier.Errorf(nightcrier.Internal, "run: a branch cannot be read: %w", err)
+	}
+	w, err := r.newWork(ctx, b.Order)
+	if err != nil {
+		return err
+	}
+	w.begun, w.done = true, b.Done
+	if w.done == nil {
+		w.done = map[string]nightcrier.Step{}
+	}
+	phase := &w.frozen.Pipeline.Definition.Phases[b.Phase]
+	step := &phase.Steps[b.Step]
+	for _, s := range w.frozen.Pipeline.Definition.AllSteps() {
+		if s.ID == b.Previous {
+			w.previous = s
+		}
+	}
+	if err := w.doRounds(phase, step, true); err != nil {
+		return err
+	}
+	return ctx.Return(arrived{Row: w.row, Result: w.Result})
+}

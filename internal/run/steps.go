@@ -1,0 +1,270 @@
+package run
+
+import (
+	"context"
+	"fmt"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
+)
+
+// doPipeline does the steps of the run, and ends it. What is to be done when it has ended comes
+// last, wherever it is written.
+func (w *Work) doPipeline() error {
+	var last []func() error
+	for i := range w.frozen.Pipeline.Definition.Phases {
+		phase := &w.frozen.Pipeline.Definition.Phases[i]
+		if phase.Parallel {
+			if err := w.doSideBySide(i); err != nil {
+				return err
+			}
+			continue
+		}
+		for j := range phase.Steps {
+			step := &phase.Steps[j]
+			if w.dueOf(step) == AfterEnd {
+				last = append(last, func() error { return w.doStep(phase, step) })
+			} else if err := w.doStep(phase, step); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.finish(); err != nil {
+		return err
+	}
+	for _, do := range last {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// doStep does a step, again where it failed and that is wished, and keeps what it came to.
+func (w *Work) doStep(phase *pipeline.Phase, step *pipeline.Step) error {
+	if _, there := w.done[step.ID]; there {
+		return nil // an earlier run did it
+	}
+	w.enter(step, 0, false)
+	why, err := w.whySkip(phase, step)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		w.row.State, w.row.Skipped = nightcrier.StateCreated, why
+		return w.keepStep(step)
+	}
+	if err := w.doRounds(phase, step, false); err != nil {
+		return err
+	}
+	return w.keepStep(step)
+}
+
+// doRounds does a step until it has not failed, or is not to be done again.
+func (w *Work) doRounds(phase *pipeline.Phase, step *pipeline.Step, alone bool) error {
+	for round := 0; ; round++ {
+		w.enter(step, round, alone)
+		if err := w.tryStep(phase, step); err != nil {
+			return err
+		}
+		if w.resumed && w.parts > 0 {
+			w.runner.recallLearned(w.ctx, w.Order.RunID)
+			w.resumed = false
+		}
+		if w.row.State == nightcrier.StateSuccess || w.row.State == nightcrier.StateCancelled || step.OnFailure != pipeline.Retry || round == step.Retries {
+			return nil
+		}
+		w.saveRow()
+	}
+}
+
+// maxRounds is more often than a step can be done again, and workersOfRound how many workers
+// each of these has: the attempts at the work, and who asks for it again.
+const (
+	maxRounds      = 8
+	workersOfRound = repairAttempt + 1
+)
+
+// enter makes a step the one that is under way. The names that it gives its parts are those of
+// no other.
+func (w *Work) enter(step *pipeline.Step, round int, alone bool) {
+	phase, agents := "", 0
+	for p, s := range w.frozen.Pipeline.Definition.AllSteps() {
+		if s == step || s.ID == step.ID {
+			phase = p.Name
+			break
+		}
+		if s.Action == "" {
+			agents++
+		}
+	}
+	w.step, w.parts, w.Order = step, 0, w.frozen
+	w.place = place{step: step.ID, alone: alone}
+	if round > 0 {
+		w.place.step = fmt.Sprintf("%s~%d", step.ID, round+1)
+	}
+	if step.Action == "" {
+		w.place.seat = (agents*maxRounds + round) * workersOfRound
+	}
+	if w.place.seat > 0 || step.Action != "" && step.Action != step.ID {
+		w.place.keys = w.place.step + "/"
+	}
+	w.row = nightcrier.Step{RunID: w.Order.RunID, ID: step.ID, Attempt: round + 1, Phase: phase, Uses: step.Uses(), State: nightcrier.StateCreated}
+	w.Order.boundBudget(w.frozen.Pipeline.Definition.BudgetUSD)
+	if step.BudgetUSD > 0 {
+		w.Order.boundBudget(w.spent() + step.BudgetUSD)
+	}
+	if step.Timeout > 0 {
+		w.Order.Agent.Timeout = step.Timeout
+	}
+}
+
+// spent is what the steps before have cost, in dollars.
+func (w *Work) spent() (usd float64) {
+	for _, s := range w.done {
+		usd += s.Usage.CostUSD
+	}
+	return usd
+}
+
+// dueOf says when a step is done.
+func (w *Work) dueOf(step *pipeline.Step) Due {
+	if a := w.runner.cfg.Actions[step.Action]; a != nil {
+		return a.Due()
+	}
+	return UnlessStopped
+}
+
+// whySkip says why a step is not to be done, "" when it is. A condition that cannot be computed
+// is none.
+func (w *Work) whySkip(phase *pipeline.Phase, step *pipeline.Step) (string, error) {
+	switch {
+	case w.stopped != "" && w.dueOf(step) == UnlessStopped:
+		return w.stopped, nil
+	case step.Action == "" && w.Order.Agent.Executor == Builtin:
+		return "the built-in rules investigate, no agent does", nil
+	}
+	yes, err := w.frozen.Pipeline.Definition.EvalIf(w.ctx, step, w.scope())
+	if err != nil {
+		return "", w.ctx.Err() // tryStep meets it again, and fails
+	}
+	if !yes {
+		return "its condition does not hold: " + step.If, nil
+	}
+	return "", nil
+}
+
+// tryStep does a step once. Its error ends the run: a checkpoint was refused, or the server stops.
+func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
+	_, err := w.frozen.Pipeline.Definition.EvalIf(w.ctx, step, w.scope())
+	var given map[string]any
+	if err == nil {
+		given, err = w.inputOf(phase, step)
+	}
+	if err != nil {
+		w.failStep(nightcrier.FailInternal, err.Error())
+		return w.ctx.Err()
+	}
+	if step.Action == "" {
+		return w.doAgentStep(given)
+	}
+	action := w.runner.cfg.Actions[step.Action]
+	if action == nil {
+		w.failStep(nightcrier.FailInternal, fmt.Sprintf("this server has no action %s", step.Action))
+		return nil
+	}
+	done, err := action.Do(w)
+	if err != nil {
+		return err
+	}
+	w.Result = done.Result
+	if done.Outcome != nil {
+		w.outcome = done.Outcome
+	}
+	if w.row.State = nightcrier.StateSuccess; done.Class != "" {
+		w.failStep(done.Class, done.Reason)
+	}
+	return nil
+}
+
+// failStep has the attempt that is under way fail.
+func (w *Work) failStep(class nightcrier.FailureClass, reason string) {
+	w.row.FailureClass, w.row.FailureReason = class, reason
+	switch class {
+	case nightcrier.FailCancelled:
+		w.row.State = nightcrier.StateCancelled
+	case nightcrier.FailTimeout:
+		w.row.State = nightcrier.StateTimeout
+	default:
+		w.row.State = nightcrier.StateFailed
+	}
+}
+
+// keepStep keeps what a step came to, and stops the run where it cannot go on without.
+func (w *Work) keepStep(step *pipeline.Step) error {
+	w.done[step.ID], w.previous = w.row, step
+	if !w.row.Delivered() && w.stopped == "" {
+		switch {
+		case w.row.State == nightcrier.StateCancelled:
+			w.stopped = "the run was cancelled"
+		case step.OnFailure != pipeline.Continue && (step.OnFailure != pipeline.Retry || step.Required):
+			w.stopped = "the step " + step.ID + " failed: " + w.row.FailureReason
+		}
+	}
+	w.saveRow()
+	return w.ctx.Err()
+}
+
+// saveRow shows people how the attempt ended. The checkpoints are the record: what cannot be
+// shown is no reason not to go on.
+func (w *Work) saveRow() {
+	if w.ended {
+		return
+	}
+	row := w.row
+	err := engine.Insist(w.ctx, "save "+w.place.step, func(c context.Context) error {
+		err := w.runner.cfg.Store.SaveStep(c, row)
+		if err != nil && nightcrier.CodeOf(err) != nightcrier.Unreachable {
+			w.runner.cfg.Logger.Warn("how a step ended cannot be shown", "event", "step_row", "run", row.RunID, "step", row.ID, "error", err)
+			return nil
+		}
+		return err
+	})
+	_ = err // the server stops
+}
+
+// finish ends the run.
+func (w *Work) finish() error {
+	w.step, w.place, w.row, w.Order = nil, place{step: "run"}, nightcrier.Step{}, w.frozen
+	_, err := Checkpoint(w, "finish", func(c context.Context, s *Session) (bool, error) {
+		out := w.outcome
+		if out == nil {
+			concluded := w.conclude(s)
+			out = &concluded
+		}
+		return true, s.finishRun(c, *out)
+	})
+	w.ended = true
+	return err
+}
+
+// conclude is what a run comes to that no step of it has decided about.
+func (w *Work) conclude(s *Session) Outcome {
+	out := s.NewOutcome(w.Result)
+	out.Result.Usage.CostUSD = max(out.Result.Usage.CostUSD, w.spent())
+	if w.stopped == "" {
+		out.Status, out.State, out.Reason, out.Class = nightcrier.Resolved, nightcrier.StateSuccess, "", ""
+		out.Result.State = nightcrier.StateSuccess
+		return out
+	}
+	out.State, out.Reason, out.Class = nightcrier.StateFailed, w.stopped, nightcrier.FailInternal
+	for _, step := range w.frozen.Pipeline.Definition.AllSteps() {
+		if row := w.done[step.ID]; row.State.Terminal() && row.State != nightcrier.StateSuccess && (step.OnFailure != pipeline.Continue || row.State == nightcrier.StateCancelled) {
+			out.State, out.Class = row.State, row.FailureClass
+			break
+		}
+	}
+	out.Result.State, out.Result.FailureClass, out.Result.FailureReason = out.State, out.Class, out.Reason
+	return out
+}

@@ -1,0 +1,103 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/run/engine"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
+)
+
+// Work is a run that is under way, in one of its steps. All in it follows from the order and
+// from what checkpoints returned.
+type Work struct {
+	// Order is the run's, with the bounds of the step.
+	Order Order
+	// Result is how the run stands, and Review what became of what its agent was to deliver.
+	Result nightcrier.AgentResult
+	Review Review
+
+	runner *Runner
+	ctx    engine.Context
+	frozen Order // as it was handed over
+	input  map[string]any
+	done   map[string]nightcrier.Step // by id
+	// previous is the step before, for what it hands on.
+	previous *pipeline.Step
+	// stopped is why no more is done, "" while the run goes on.
+	stopped string
+	outcome *Outcome
+
+	step  *pipeline.Step
+	place place
+	row   nightcrier.Step // of the attempt that is under way
+	parts int             // how many checkpoints it has made
+
+	// begun says that a step before has begun the run, and ended that the run has ended.
+	begun, ended bool
+	// resumed says that all checkpoints until now were made by an earlier process.
+	resumed bool
+	// unrecorded says that no checkpoint can be written any more.
+	unrecorded bool
+}
+
+// place is where a step stands in its run: what keeps it apart from the others.
+type place struct {
+	// step is the name of its branch of the journal, and keys begins the keys of its entries.
+	step, keys string
+	// seat is the number before those of its workers; 0 has the first agent.
+	seat int
+	// alone says that it shares nothing with the others: it has a workspace of its own.
+	alone bool
+}
+
+// recorded is what a checkpoint holds: when it was made, and what it returned.
+type recorded[T any] struct {
+	Value T         `json:"value"`
+	From  time.Time `json:"from"`
+	To    time.Time `json:"to"`
+}
+
+// Checkpoint does a part of a step and remembers what it returned, as engine.Step does. The part
+// has a session of its own.
+func Checkpoint[T any](w *Work, name string, do func(context.Context, *Session) (T, error)) (T, error) {
+	open, first := w.runner.openPlace, w.parts == 0
+	if !w.begun {
+		open, w.begun = w.runner.beginSession, true
+	}
+	w.parts++
+	name = fmt.Sprintf("%s/%s", w.place.step, name)
+	part := func(c context.Context) (got recorded[T], err error) {
+		w.resumed = false
+		got.From = w.runner.cfg.Now()
+		s, err := open(c, w.Order, w.place)
+		if err != nil {
+			return got, err
+		}
+		defer s.Close()
+		if first && w.row.ID != "" && !w.ended {
+			row := w.row
+			row.State, row.StartedAt = nightcrier.StateRunning, got.From
+			if err := w.runner.cfg.Store.SaveStep(c, row); err != nil {
+				return got, err
+			}
+		}
+		got.Value, err = do(c, s)
+		got.To = w.runner.cfg.Now()
+		return got, err
+	}
+	var got recorded[T]
+	var err error
+	if w.unrecorded {
+		err = engine.Insist(w.ctx, name, func(c context.Context) (err error) { got, err = part(c); return err })
+	} else {
+		got, err = engine.Step(w.ctx, name, part)
+	}
+	if first {
+		w.row.StartedAt = got.From
+	}
+	w.row.EndedAt = got.To
+	return got.Value, err
+}

@@ -66,5 +66,5 @@ func CheckID(s string) error {
 	if ValidID(s) {
 		return nil
 	}
-	return Errorf(Invalid, "id %.64q is not a UUID; take it from `nightcrier incidents list`", s)
+	return Errorf(Invalid, "id %.64q is not a UUID; take it from `nightcrier incidents list` or `nightcrier runs list`", s)
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
@@ -26,15 +27,43 @@ import (
 // maxReport bounds what is read of a report.
 const maxReport = 8 << 20
 
-// runWithClient gives cmd what it needs to reach a server, and runs do with a client and the
-// arguments, of which the first is an incident's id. The context ends at the first
-// signal.
+// named is a kind of thing that has an id.
+type named struct {
+	one, many string
+	// newest lists the ids of the newest ones, at most so many.
+	newest func(ctx context.Context, c *client.Client, most int) ([]string, error)
+}
+
+var incidentNames = named{"an incident", "incidents", func(ctx context.Context, c *client.Client, most int) (ids []string, err error) {
+	list, err := c.Incidents(ctx, client.IncidentQuery{Limit: most})
+	for _, inc := range list.Incidents {
+		ids = append(ids, inc.ID)
+	}
+	return ids, err
+}}
+
+var runNames = named{"a run", "runs", func(ctx context.Context, c *client.Client, most int) (ids []string, err error) {
+	list, err := c.Runs(ctx, client.RunQuery{Limit: most})
+	for _, run := range list.Runs {
+		ids = append(ids, run.ID)
+	}
+	return ids, err
+}}
+
+// runWithClient is runWithClientOf for commands whose first argument is an incident's id.
 func (p *program) runWithClient(cmd *cobra.Command, do func(ctx context.Context, c *client.Client, given []string) error) *cobra.Command {
+	return p.runWithClientOf(incidentNames, cmd, do)
+}
+
+// runWithClientOf gives cmd what it needs to reach a server, and runs do with a client and
+// the arguments, of which the first is the id of such a thing. The context ends at the first
+// signal.
+func (p *program) runWithClientOf(thing named, cmd *cobra.Command, do func(ctx context.Context, c *client.Client, given []string) error) *cobra.Command {
 	cmd.Flags().StringVar(&p.server, "server", "", "address of the server, http://host:port (default the server of workspace_root)")
 	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		if len(given) > 0 && !nightcrier.ValidID(given[0]) && !idBeginning.MatchString(given[0]) {
-			return usageError(cmd, fmt.Errorf("%q is not the ID of an incident, nor the beginning of one: `nightcrier incidents list` shows them", given[0]))
+			return usageError(cmd, fmt.Errorf("%q is not the ID of %s, nor the beginning of one: `nightcrier %s list` shows them", given[0], thing.one, thing.many))
 		}
 		ctx, stop := p.withInterrupt(cmd.Context())
 		defer stop()
@@ -43,13 +72,13 @@ func (p *program) runWithClient(cmd *cobra.Command, do func(ctx context.Context,
 			return err
 		}
 		if len(given) > 0 {
-			given[0], err = wholeID(ctx, c, given[0])
+			given[0], err = thing.wholeID(ctx, c, given[0])
 		}
 		if err == nil {
 			err = do(ctx, c, given)
 		}
 		if nightcrier.CodeOf(err) == nightcrier.NotFound {
-			err = hinted{err, "`nightcrier incidents list` shows those that are kept"}
+			err = hinted{err, "`nightcrier " + thing.many + " list` shows those that are kept"}
 		}
 		return errors.Join(err, end())
 	}
@@ -59,32 +88,26 @@ func (p *program) runWithClient(cmd *cobra.Command, do func(ctx context.Context,
 // idBeginning is what can be completed to an id: its first part at least.
 var idBeginning = regexp.MustCompile(`^[0-9a-f]{8}[0-9a-f-]{0,27}$`)
 
-// newest is how many incidents the beginning of an id is looked for in.
+// newest is how many the beginning of an id is looked for in.
 const newest = 1000
 
-// wholeID completes the beginning of an incident's id, which is all that a narrow
-// terminal shows.
-func wholeID(ctx context.Context, c *client.Client, id string) (string, error) {
+// wholeID completes the beginning of an id, which is all that a narrow terminal shows.
+func (n named) wholeID(ctx context.Context, c *client.Client, id string) (string, error) {
 	if nightcrier.ValidID(id) {
 		return id, nil
 	}
-	list, err := c.Incidents(ctx, client.IncidentQuery{Limit: newest})
+	ids, err := n.newest(ctx, c, newest)
 	if err != nil {
 		return "", err
 	}
-	var fits []string
-	for _, inc := range list.Incidents {
-		if strings.HasPrefix(inc.ID, id) {
-			fits = append(fits, inc.ID)
-		}
-	}
+	fits := slices.DeleteFunc(ids, func(other string) bool { return !strings.HasPrefix(other, id) })
 	switch len(fits) {
 	case 1:
 		return fits[0], nil
 	case 0:
-		return "", nightcrier.Errorf(nightcrier.NotFound, "the id of none of the %d newest incidents begins with %s", newest, id)
+		return "", nightcrier.Errorf(nightcrier.NotFound, "the id of none of the %d newest %s begins with %s", newest, n.many, id)
 	}
-	return "", nightcrier.Errorf(nightcrier.Invalid, "the ids of %d incidents begin with %s, such as %s and %s: say more of it", len(fits), id, fits[0], fits[1])
+	return "", nightcrier.Errorf(nightcrier.Invalid, "the ids of %d %s begin with %s, such as %s and %s: say more of it", len(fits), n.many, id, fits[0], fits[1])
 }
 
 // connectClient finds whom to ask: the server at --server, the one that owns

@@ -100,7 +100,11 @@ func (p *program) printIncidents(list api.IncidentList) error {
 	}
 	t := table{heading: []string{"ID", "AGE", "SEVERITY", "STATUS", "CONDITION", "CLUSTER", "FAULT", "RESOURCE", "EVENTS", "ROOT CAUSE"},
 		expendable: []string{"EVENTS", "CONDITION", "ROOT CAUSE", "FAULT", "CLUSTER", "STATUS"}}
-	ids := p.shownIDs(list.Incidents)
+	ids := make([]string, len(list.Incidents))
+	for i, inc := range list.Incidents {
+		ids[i] = inc.ID
+	}
+	ids = p.shownIDs(ids)
 	for i, inc := range list.Incidents {
 		t.addRow(plainCell(ids[i]), p.ageCell(inc.CreatedAt), severityCell(inc.Severity), statusCell(inc.Status), conditionCell(inc.Condition), plainCell(inc.Cluster), plainCell(inc.FaultType),
 			plainCell(workloadToMend(inc)), plainCell(fmt.Sprint(inc.EventCount)), plainCell(describeCause(inc)))
@@ -129,14 +133,14 @@ const narrow = 110
 // beginning is how much of an id: the millisecond that it was made in.
 const beginning = len("01a20801-a86e")
 
-// shownIDs are those of the incidents, or so much of them as names each: see wholeID.
-func (p *program) shownIDs(list []nightcrier.Incident) []string {
-	whole, short, seen := make([]string, len(list)), make([]string, len(list)), map[string]bool{}
-	for i, inc := range list {
-		whole[i], short[i] = inc.ID, inc.ID[:min(len(inc.ID), beginning)]
+// shownIDs are the ids, or so much of them as names each: see wholeID.
+func (p *program) shownIDs(whole []string) []string {
+	short, seen := make([]string, len(whole)), map[string]bool{}
+	for i, id := range whole {
+		short[i] = id[:min(len(id), beginning)]
 		seen[short[i]] = true
 	}
-	if p.width == 0 || p.width >= narrow || len(seen) < len(list) {
+	if p.width == 0 || p.width >= narrow || len(seen) < len(whole) {
 		return whole
 	}
 	return short
@@ -329,19 +333,28 @@ func (p *program) reportCommand() *cobra.Command {
 }
 
 func (p *program) tailCommand() *cobra.Command {
-	q, once := client.JournalQuery{}, false
+	q := &client.JournalQuery{}
 	cmd := incidentCommand("tail", "Follow an investigation until it ends")
+	cmd.Flags().StringVar(&q.Run, "run", "", "run of the incident to read (default the newest)")
+	return p.followCommand(incidentNames, cmd, q, (*client.Client).Journal)
+}
+
+// journalReader reads a journal, an entry at a time.
+type journalReader func(c *client.Client, ctx context.Context, id string, q client.JournalQuery, each func(nightcrier.JournalEntry) error) error
+
+// followCommand makes cmd print the journal of what its argument names.
+func (p *program) followCommand(thing named, cmd *cobra.Command, q *client.JournalQuery, read journalReader) *cobra.Command {
+	once := false
 	cmd.Flags().BoolVar(&once, "no-follow", false, "print what there is now, and exit")
 	cmd.Flags().Int64Var(&q.From, "from", 1, "number of the first entry to print (`seq` in -o jsonl)")
-	cmd.Flags().StringVar(&q.Run, "run", "", "run of the incident to read (default the newest)")
 	p.formatFlag(cmd, "text", "jsonl", "json")
-	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
+	return p.runWithClientOf(thing, cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		if q.From < 1 {
 			return usageError(cmd, fmt.Errorf("--from %d: entries are numbered from 1", q.From))
 		}
 		q.Follow = !once
 		all := []nightcrier.JournalEntry{}
-		err := c.Journal(ctx, given[0], q, func(e nightcrier.JournalEntry) error {
+		err := read(c, ctx, given[0], *q, func(e nightcrier.JournalEntry) error {
 			switch p.format {
 			case "json":
 				all = append(all, e)

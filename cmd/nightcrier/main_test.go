@@ -110,6 +110,7 @@ func world(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(err)
 	ts.Check(s.FinishRun(ctx, store.Finish{RunID: resolved.Run.ID, Status: nightcrier.Resolved, RootCause: "The limit is \x1b[31mtoo low.",
 		Result: nightcrier.AgentResult{State: nightcrier.StateSuccess}, Report: rep}))
+	call(ts, s)
 	waiting := accept(ts, s, "NodeUnhealthy", nightcrier.Warning, "two")
 	chatter := nightcrier.Event{ID: nightcrier.NewID(), ReceivedAt: time.Now(), Cluster: "prod", FaultType: "Chatter", Outcome: nightcrier.Suppressed,
 		Reason: nightcrier.BelowThreshold, Detail: "info is below warning\x1b]0;owned\x07"}
@@ -120,6 +121,27 @@ func world(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Setenv("RESOLVED", resolved.Incident.ID)
 	ts.Setenv("WAITING", waiting.Incident.ID)
 	ts.Setenv("EVIL", "nice\x1b[2J note\u202e")
+}
+
+// call makes a run about a call ($CALL) of which the second step failed,
+// with hostile names.
+func call(ts *testscript.TestScript, s *store.Store) {
+	ctx := context.Background()
+	n := store.NewRun{Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: "c1", Title: "greet \x1b[2Jall"}, Pipeline: "greet", Key: "hall", TriggeredBy: "ann"}
+	e, err := s.EnqueueRun(ctx, n)
+	ts.Check(err)
+	_, err = s.AdmitNext(ctx, store.Limits{Total: 1, PerKey: 1})
+	ts.Check(err)
+	now := time.Now()
+	for _, step := range []nightcrier.Step{
+		{ID: "collect", Uses: "action:collect", State: nightcrier.StateSuccess, Output: []byte(`{"guests": 3}`)},
+		{ID: "speak", Uses: "org/speaker", State: nightcrier.StateFailed, FailureReason: "no voice\x1b[2J"},
+	} {
+		step.RunID, step.Attempt, step.StartedAt, step.EndedAt = e.Run.ID, 1, now, now.Add(time.Second)
+		ts.Check(s.SaveStep(ctx, step))
+	}
+	ts.Check(s.FinishRun(ctx, store.Finish{RunID: e.Run.ID, Outcome: nightcrier.StateFailed, FailureReason: "step speak failed"}))
+	ts.Setenv("CALL", e.Run.ID)
 }
 
 func accept(ts *testscript.TestScript, s *store.Store, fault string, sev nightcrier.Severity, fingerprint string) store.Decision {

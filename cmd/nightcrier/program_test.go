@@ -159,17 +159,16 @@ func TestTableFitsTheTerminal(t *testing.T) {
 // On a narrow terminal an id is shown as far as it names its incident, and such a
 // beginning is taken for it.
 func TestIDsByTheirBeginning(t *testing.T) {
-	a, b := nightcrier.Incident{ID: "01a20801-a86e-796a-8cc4-045d390aba5f"}, nightcrier.Incident{ID: "01a20801-a86f-796a-8cc4-045d390aba5f"}
-	twin := nightcrier.Incident{ID: "01a20801-a86e-7777-8cc4-045d390aba5f"}
+	const a, b, twin = "01a20801-a86e-796a-8cc4-045d390aba5f", "01a20801-a86f-796a-8cc4-045d390aba5f", "01a20801-a86e-7777-8cc4-045d390aba5f"
 	for _, c := range []struct {
 		width int
-		list  []nightcrier.Incident
+		list  []string
 		want  []string
 	}{
-		{80, []nightcrier.Incident{a, b}, []string{"01a20801-a86e", "01a20801-a86f"}},
-		{80, []nightcrier.Incident{a, b, twin}, []string{a.ID, b.ID, twin.ID}},
-		{110, []nightcrier.Incident{a}, []string{a.ID}},
-		{0, []nightcrier.Incident{a}, []string{a.ID}},
+		{80, []string{a, b}, []string{"01a20801-a86e", "01a20801-a86f"}},
+		{80, []string{a, b, twin}, []string{a, b, twin}},
+		{110, []string{a}, []string{a}},
+		{0, []string{a}, []string{a}},
 	} {
 		if got := (&program{width: c.width}).shownIDs(c.list); !slices.Equal(got, c.want) {
 			t.Errorf("width %d: %q", c.width, got)
@@ -177,7 +176,11 @@ func TestIDsByTheirBeginning(t *testing.T) {
 	}
 
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(api.IncidentList{Incidents: []nightcrier.Incident{a, b, twin}})
+		if strings.HasSuffix(r.URL.Path, "/runs") {
+			_ = json.NewEncoder(w).Encode(api.RunList{Runs: []nightcrier.Run{{ID: a}, {ID: b}, {ID: twin}}})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(api.IncidentList{Incidents: []nightcrier.Incident{{ID: a}, {ID: b}, {ID: twin}}})
 	}))
 	defer server.Close()
 	c, err := client.HTTP(server.URL)
@@ -188,11 +191,13 @@ func TestIDsByTheirBeginning(t *testing.T) {
 		id   string
 		code nightcrier.Code
 	}{
-		"01a20801-a86f": {b.ID, ""}, a.ID: {a.ID, ""}, a.ID[:35]: {a.ID, ""},
+		"01a20801-a86f": {b, ""}, a: {a, ""}, a[:35]: {a, ""},
 		"01a20801-a86e": {"", nightcrier.Invalid}, "01a20801": {"", nightcrier.Invalid}, "01a20802": {"", nightcrier.NotFound},
 	} {
-		if got, err := wholeID(t.Context(), c, given); got != want.id || nightcrier.CodeOf(err) != want.code {
-			t.Errorf("%q: %q, %v", given, got, err)
+		for _, thing := range []named{incidentNames, runNames} {
+			if got, err := thing.wholeID(t.Context(), c, given); got != want.id || nightcrier.CodeOf(err) != want.code {
+				t.Errorf("%q of %s: %q, %v", given, thing.many, got, err)
+			}
 		}
 	}
 }

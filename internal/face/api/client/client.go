@@ -74,10 +74,7 @@ type IncidentQuery struct {
 
 // Incidents returns a page of incidents, newest first.
 func (c *Client) Incidents(ctx context.Context, q IncidentQuery) (api.IncidentList, error) {
-	v := queryValues("status", q.Status, "cluster", q.Cluster, "causedBy", q.CausedBy, "cursor", q.Cursor, "limit", formatNumber(q.Limit))
-	if !q.Since.IsZero() {
-		v.Set("since", q.Since.UTC().Format(time.RFC3339Nano))
-	}
+	v := queryValues("status", q.Status, "cluster", q.Cluster, "causedBy", q.CausedBy, "since", formatTime(q.Since), "cursor", q.Cursor, "limit", formatNumber(q.Limit))
 	return getJSON[api.IncidentList](ctx, c, "/incidents", v)
 }
 
@@ -120,6 +117,37 @@ func (c *Client) Cancel(ctx context.Context, id string) (nightcrier.Run, error) 
 // that is "", and returns the new run.
 func (c *Client) Retry(ctx context.Context, id, executor string) (nightcrier.Run, error) {
 	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/retry", queryValues("executor", executor), nil)
+}
+
+// RunQuery selects runs; zero fields select all.
+type RunQuery struct {
+	Pipeline, SubjectKind, Subject, Status, Key string
+	Since, Until                                time.Time
+	Limit                                       int
+	Cursor                                      string
+}
+
+// Runs returns a page of runs, newest first.
+func (c *Client) Runs(ctx context.Context, q RunQuery) (api.RunList, error) {
+	v := queryValues("pipeline", q.Pipeline, "subjectKind", q.SubjectKind, "subject", q.Subject, "status", q.Status, "key", q.Key,
+		"since", formatTime(q.Since), "until", formatTime(q.Until), "cursor", q.Cursor, "limit", formatNumber(q.Limit))
+	return getJSON[api.RunList](ctx, c, "/runs", v)
+}
+
+// Run returns one run with its steps.
+func (c *Client) Run(ctx context.Context, id string) (nightcrier.Run, error) {
+	return getJSON[nightcrier.Run](ctx, c, "/runs/"+url.PathEscape(id), nil)
+}
+
+// CancelRun stops a run and returns it.
+func (c *Client) CancelRun(ctx context.Context, id string) (nightcrier.Run, error) {
+	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/runs/"+url.PathEscape(id)+"/cancel", nil, nil)
+}
+
+// RetryRun runs again what has ended, from a step on unless that is "", and returns the new
+// run.
+func (c *Client) RetryRun(ctx context.Context, id, fromStep string) (nightcrier.Run, error) {
+	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/runs/"+url.PathEscape(id)+"/retry", queryValues("fromStep", fromStep), nil)
 }
 
 // EventQuery selects events; zero fields select all.
@@ -249,6 +277,13 @@ func queryValues(pairs ...string) url.Values {
 		}
 	}
 	return v
+}
+
+func formatTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
 }
 
 func formatNumber(n int) string {

@@ -139,6 +139,24 @@ func TestEveryCallOverEveryTransport(t *testing.T) {
 			if string(md) != "# R" || string(js) != `{"valid":true}` {
 				t.Errorf("report %s, %s", md, js)
 			}
+			runs, err := c.Runs(ctx, RunQuery{Pipeline: "k8s-incident-triage", SubjectKind: "incident", Subject: w.inc.ID, Status: "finished", Key: "prod", Since: time.Now().Add(-time.Hour), Until: time.Now().Add(time.Hour)})
+			must(t, err)
+			run, err := c.Run(ctx, w.run.ID)
+			must(t, err)
+			if len(runs.Runs) != 1 || runs.Runs[0].ID != w.run.ID || run.Outcome != nightcrier.StateSuccess || run.IncidentID() != w.inc.ID {
+				t.Errorf("runs %+v, run %+v", runs, run)
+			}
+			entries := 0
+			must(t, c.RunJournal(ctx, w.run.ID, JournalQuery{From: 2, Follow: true}, func(nightcrier.JournalEntry) error { entries++; return nil }))
+			if entries != 2 {
+				t.Errorf("%d entries from the second on", entries)
+			}
+			if _, err := c.CancelRun(ctx, w.run.ID); nightcrier.CodeOf(err) != nightcrier.Conflict {
+				t.Errorf("cancel of what has ended: %v", err)
+			}
+			if _, err := c.RetryRun(ctx, w.run.ID, "nowhere"); nightcrier.CodeOf(err) != nightcrier.Invalid {
+				t.Errorf("retry from a step that there is not: %v", err)
+			}
 			events, err := c.Events(ctx, EventQuery{Suppressed: true})
 			must(t, err)
 			if len(events.Events) != 1 || events.Events[0].Reason != nightcrier.BelowThreshold {

@@ -37,7 +37,15 @@ type JournalQuery struct {
 
 // Journal calls each for every entry that the query chooses, oldest first.
 func (c *Client) Journal(ctx context.Context, id string, q JournalQuery, each func(nightcrier.JournalEntry) error) error {
-	s := &journal{client: c, id: id, run: q.Run, last: max(0, q.From-1), follow: q.Follow, each: each}
+	return c.follow(ctx, &journal{client: c, path: "/incidents/" + url.PathEscape(id) + "/journal", choose: true, run: q.Run, last: max(0, q.From-1), follow: q.Follow, each: each})
+}
+
+// RunJournal is Journal for a run about anything; the query's run is not looked at.
+func (c *Client) RunJournal(ctx context.Context, id string, q JournalQuery, each func(nightcrier.JournalEntry) error) error {
+	return c.follow(ctx, &journal{client: c, path: "/runs/" + url.PathEscape(id) + "/journal", last: max(0, q.From-1), follow: q.Follow, each: each})
+}
+
+func (c *Client) follow(ctx context.Context, s *journal) error {
 	for silent := 0; ; silent++ {
 		before := s.last
 		done, err := s.connectStream(ctx)
@@ -47,7 +55,7 @@ func (c *Client) Journal(ctx context.Context, id string, q JournalQuery, each fu
 		case s.last > before:
 			silent = 0
 		case silent == maxSilent:
-			return errors.Join(err, nightcrier.Errorf(nightcrier.Unreachable, "the journal of %s broke off and could not be resumed", id))
+			return errors.Join(err, nightcrier.Errorf(nightcrier.Unreachable, "%s broke off and could not be resumed", s.path))
 		}
 		select {
 		case <-ctx.Done():
@@ -59,7 +67,8 @@ func (c *Client) Journal(ctx context.Context, id string, q JournalQuery, each fu
 
 type journal struct {
 	client *Client
-	id     string
+	path   string
+	choose bool   // the path leads to several runs
 	run    string // set by the first entry when not asked for; a retry must not switch runs
 	last   int64
 	follow bool
@@ -70,12 +79,15 @@ type journal struct {
 // connectStream reads one stream; done when nothing more is to come, or trying again
 // cannot help.
 func (s *journal) connectStream(ctx context.Context) (done bool, err error) {
-	q := queryValues("follow", strconv.FormatBool(s.follow), "run", s.run)
+	q := queryValues("follow", strconv.FormatBool(s.follow))
+	if s.choose && s.run != "" {
+		q.Set("run", s.run)
+	}
 	header := http.Header{"Accept": {"text/event-stream"}}
 	if s.last > 0 {
 		header.Set("Last-Event-ID", strconv.FormatInt(s.last, 10))
 	}
-	resp, err := s.client.sendRequest(ctx, http.MethodGet, "/incidents/"+url.PathEscape(s.id)+"/journal", q, header, nil)
+	resp, err := s.client.sendRequest(ctx, http.MethodGet, s.path, q, header, nil)
 	if err != nil {
 		return !s.met || nightcrier.CodeOf(err) != nightcrier.Unreachable, err
 	}

@@ -245,6 +245,12 @@ func (a *assembler) describeLooked() string {
 	all := a.f.Others
 	if !a.f.IsWholeTarget() {
 		all = []*scene.Facts{a.f}
+		behind := a.graph.ReachFrom(a.f.Mend(), scene.ByMake)
+		for _, o := range a.f.Others { // of a Service its Pods are looked at
+			if _, leads := behind[o.Mend()]; leads {
+				all = append(all, o)
+			}
+		}
 	}
 	workloads, pods, ready := 0, 0, 0
 	for _, f := range all {

@@ -8,7 +8,6 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
-	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
@@ -65,14 +64,6 @@ func (o Order) Executor() (agent.Executor, error) {
 		who, err = who.WithoutShell()
 	}
 	return who, err
-}
-
-// boundBudget makes what a run may spend no more than that, in dollars; 0 bounds nothing.
-func (o *Order) boundBudget(usd float64) {
-	limit := &o.Agent.Budget.Run.Money
-	if m := price.FromDollars(usd); usd > 0 && (*limit == 0 || m < *limit) {
-		*limit = m
-	}
 }
 
 // readOrder reads an order from a checkpoint. What this program does not know in it might be a

@@ -91,7 +91,7 @@ func (w *Work) keepBeside(step *pipeline.Step, a arrived) error {
 // shareBudget divides what the run may still spend among the agents of a phase.
 func (w *Work) shareBudget(branches []engine.Branch) {
 	o := w.frozen
-	o.boundBudget(o.Pipeline.Definition.BudgetUSD)
+	o.Agent.Budget.BoundRun(o.Pipeline.Definition.BudgetUSD)
 	limit := o.Agent.Budget.Run.Money
 	if limit == 0 || len(branches) == 0 {
 		return
@@ -99,7 +99,7 @@ func (w *Work) shareBudget(branches []engine.Branch) {
 	left := max(limit.Dollars()-w.spent(), 0) / float64(len(branches))
 	for i := range branches {
 		b := branches[i].Input.(branch)
-		b.Order.boundBudget(max(left, 1e-9)) // 0 would bound nothing
+		b.Order.Agent.Budget.BoundRun(max(left, 1e-9)) // 0 would bound nothing
 		branches[i].Input = b
 	}
 }

@@ -111,9 +111,9 @@ func (w *Work) enter(step *pipeline.Step, round int, alone bool) {
 		w.place.keys = w.place.step + "/"
 	}
 	w.row = nightcrier.Step{RunID: w.Order.RunID, ID: step.ID, Attempt: round + 1, Phase: phase, Uses: step.Uses(), State: nightcrier.StateCreated}
-	w.Order.boundBudget(w.frozen.Pipeline.Definition.BudgetUSD)
+	w.Order.Agent.Budget.BoundRun(w.frozen.Pipeline.Definition.BudgetUSD)
 	if step.BudgetUSD > 0 {
-		w.Order.boundBudget(w.spent() + step.BudgetUSD)
+		w.Order.Agent.Budget.BoundRun(w.spent() + step.BudgetUSD)
 	}
 	if step.Timeout > 0 {
 		w.Order.Agent.Timeout = step.Timeout

@@ -65,6 +65,13 @@ type Limits struct {
 	Day        Limit `json:"day,omitzero"`
 }
 
+// BoundRun makes what a run may spend no more than that, in dollars; 0 bounds nothing.
+func (l *Limits) BoundRun(usd float64) {
+	if m := price.FromDollars(usd); usd > 0 && (l.Run.Money == 0 || m < l.Run.Money) {
+		l.Run.Money = m
+	}
+}
+
 // InMoney reports whether any of them is in money: calls then need a price.
 func (l Limits) InMoney() bool {
 	return l.Run.Money > 0 || l.Incident.Money > 0 || l.ClusterDay.Money > 0 || l.Day.Money > 0

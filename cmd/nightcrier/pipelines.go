@@ -211,7 +211,7 @@ func readPipelines(paths []string) (all []pipeline.Entry, problems []pipeline.Pr
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, nil, nightcrier.Errorf(nightcrier.NotFound, "%w", err)
+			return nil, nil, nightcrier.Errorf(nightcrier.NotFound, "%w: name a file of a pipeline, or a directory of them", err)
 		}
 		if !info.IsDir() {
 			e, wrong := pipeline.LoadFile(path)

@@ -264,7 +264,7 @@ func (r *reader) lintExpression(path, name, source string, before *known) {
 		case before.place[id] != "":
 			r.addProblem(line, path, fmt.Errorf("names the step %s (%s), which is not done by then: name one that comes before it", id, before.place[id]))
 		default:
-			done := slices.Sorted(maps.Keys(before.done))
+			done := slices.DeleteFunc(slices.Sorted(maps.Keys(before.done)), func(id string) bool { return id == "" }) // a step with a mistake may have none
 			r.addProblem(line, path, fmt.Errorf("names the step %s, which there is not: %s", quoteValue(id), suggestOr(id, done, "before it are ")))
 		}
 	}

@@ -97,6 +97,23 @@ func TestCallIsHeldUntilItIsSettled(t *testing.T) {
 	}
 }
 
+// A run is bound to what it may spend, and never less than before: least of all by what is too
+// little to be counted, which would be no bound.
+func TestBoundRun(t *testing.T) {
+	for _, tt := range []struct {
+		had, want price.Money
+		usd       float64
+	}{
+		{0, price.FromDollars(2), 2}, {price.FromDollars(1), price.FromDollars(1), 2}, {price.FromDollars(5), 1, 1e-10}, {0, 1, 1e-10},
+		{price.FromDollars(5), price.FromDollars(5), 0}, {price.FromDollars(5), price.FromDollars(5), -1},
+	} {
+		l := Limits{Run: Limit{Money: tt.had}}
+		if l.BoundRun(tt.usd); l.Run.Money != tt.want {
+			t.Errorf("%s bound to %g is %s", tt.had, tt.usd, l.Run.Money)
+		}
+	}
+}
+
 // TestLimits has each limit in turn be the one that a call meets.
 func TestLimits(t *testing.T) {
 	const call = 10 * 15000 // ten tokens of output

@@ -67,7 +67,11 @@ type Limits struct {
 
 // BoundRun makes what a run may spend no more than that, in dollars; 0 bounds nothing.
 func (l *Limits) BoundRun(usd float64) {
-	if m := price.FromDollars(usd); usd > 0 && (l.Run.Money == 0 || m < l.Run.Money) {
+	if usd <= 0 {
+		return
+	}
+	// Less than can be counted is the least that can: 0 would bound nothing.
+	if m := max(price.FromDollars(usd), 1); l.Run.Money == 0 || m < l.Run.Money {
 		l.Run.Money = m
 	}
 }

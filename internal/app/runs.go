@@ -121,7 +121,11 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 	s := ag.Spec
 	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !agent.LacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
 	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
-	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Key), a.cfg.Budget.Limits()
+	cluster := "" // the key of a run about anything but an incident may come from outside
+	if r.IncidentID() != "" {
+		cluster = r.Key
+	}
+	s.ToolServers, s.Budget = a.cfg.ToolServersOf(cluster), a.cfg.Budget.Limits()
 	o := run.Order{RunID: r.ID, Subject: r.Subject, Deadline: r.Deadline, Agent: s}
 	if o.Pipeline, err = a.pipelines.Library().Freeze(r.Pipeline, a); err != nil {
 		o.Unready = err.Error()

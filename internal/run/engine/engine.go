@@ -272,12 +272,13 @@ func (e *Engine) Active(id string) bool {
 	return e.active[id]
 }
 
-// Prune deletes the checkpoints of workflows that ended before a time, and
-// returns how many there were.
+// Prune deletes the checkpoints of workflows that ended before a time, with those of their
+// branches, and returns how many there were. A branch stays as long as its workflow, which may
+// ask what it came to.
 func (e *Engine) Prune(before time.Time) (int, error) {
 	const page = 200
 	for pruned := 0; ; {
-		ended, err := dbos.ListWorkflows(e.ctx, dbos.WithFilterStatus(dbos.WorkflowStatusSuccess, dbos.WorkflowStatusError),
+		ended, err := dbos.ListWorkflows(e.ctx, dbos.WithFilterHasParent(false), dbos.WithFilterStatus(dbos.WorkflowStatusSuccess, dbos.WorkflowStatusError),
 			dbos.WithFilterCompletedBefore(before), dbos.WithFilterLimit(page), dbos.WithFilterLoadInput(false), dbos.WithFilterLoadOutput(false))
 		if err != nil || len(ended) == 0 {
 			return pruned, unreachableError("list ended workflows", err)
@@ -286,7 +287,7 @@ func (e *Engine) Prune(before time.Time) (int, error) {
 		for i, w := range ended {
 			ids[i] = w.ID
 		}
-		if err := dbos.DeleteWorkflows(e.ctx, ids); err != nil {
+		if err := dbos.DeleteWorkflows(e.ctx, ids, dbos.WithDeleteChildren()); err != nil {
 			return pruned, unreachableError("delete checkpoints", err)
 		}
 		pruned += len(ids)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,7 @@ func Exercise(t *testing.T, fresh func(t *testing.T) engine.Options) {
 		"a step that panics is given up for good":    testPanics,
 		"many workflows at once":                     manyAtOnce,
 		"prune deletes the checkpoints of the ended": testPrune,
+		"prune leaves a workflow its branches":       testPruneBranches,
 		"an unknown workflow is refused":             unknownWorkflow,
 	}
 	for name, fn := range cases {
@@ -339,6 +341,63 @@ func testPrune(t *testing.T, o engine.Options) {
 	if !e.Active("goes-on") {
 		t.Error("a running workflow was pruned")
 	}
+}
+
+// What a branch came to is asked for when all of them have ended, by whichever process is there.
+func testPruneBranches(t *testing.T, o engine.Options) {
+	gate, fast, ended := make(chan struct{}), make(chan struct{}, 9), make(chan []string, 1)
+	launch := func() *engine.Engine {
+		e := openEngine(t, o)
+		e.Register("w", func(ctx engine.Context, _ string, _ []byte) error {
+			all, err := engine.RunBranches[string](ctx, []engine.Branch{{Name: "fast", Workflow: "branch", Input: "fast"}, {Name: "slow", Workflow: "branch", Input: "slow"}})
+			if err == nil {
+				ended <- all
+			}
+			return err
+		})
+		e.Register("branch", func(ctx engine.Context, _ string, input []byte) error {
+			if string(input) == `"fast"` {
+				fast <- struct{}{}
+				return ctx.Return("fast")
+			}
+			_, err := engine.Step(ctx, "wait", func(c context.Context) (bool, error) {
+				select {
+				case <-gate:
+					return true, nil
+				case <-c.Done():
+					return false, c.Err()
+				}
+			})
+			if err != nil {
+				return err
+			}
+			return ctx.Return("slow")
+		})
+		if err := e.Launch(); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	e := launch()
+	if err := e.Start("w", "r", nil); err != nil {
+		t.Fatal(err)
+	}
+	<-fast
+	stopEngine(t, e) // the end of the fast one is written down by then
+	e = launch()
+	if n, err := e.Prune(time.Now().Add(time.Hour)); err != nil || n != 0 {
+		t.Errorf("pruned %d, %v, of a workflow that goes on", n, err)
+	}
+	close(gate)
+	select {
+	case all := <-ended:
+		if !slices.Equal(all, []string{"fast", "slow"}) {
+			t.Errorf("the branches came to %q", all)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the workflow waits for a branch that was pruned")
+	}
+	stopEngine(t, e)
 }
 
 func unknownWorkflow(t *testing.T, o engine.Options) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -149,7 +150,7 @@ func (c conn) stepsBefore(runID, from string) ([]nightcrier.Step, error) {
 		}
 	}
 	if !found {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "run %s never came to a step %.64q; it came to %s", runID, from, orNone(strings.Join(names, ", ")))
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "run %s never came to a step %.64q; it came to %s", runID, from, cmp.Or(strings.Join(names, ", "), "none"))
 	}
 	for _, s := range before {
 		if !s.Delivered() && (!begun || !s.Ended()) {
@@ -157,13 +158,6 @@ func (c conn) stepsBefore(runID, from string) ([]nightcrier.Step, error) {
 		}
 	}
 	return before, nil
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 // adoptSteps gives a run what the steps of an earlier one delivered.

@@ -54,13 +54,14 @@ type Facts struct {
 	// ClaimRef is where the event itself was recorded.
 	ClaimRef Ref
 
-	// TargetGone is set when the target does not exist any more, homeGone when its
-	// namespace is not there. Doubt says why a target that was not found may not be gone.
+	// TargetGone is set when the target does not exist any more, HomeGone when its
+	// namespace is not there.
 	TargetGone, HomeGone bool
 	// SeenHere is set when the cluster that is asked has itself shown the target before.
 	SeenHere bool
-	Doubt    string
-	GoneRef  Ref
+	// Doubt says why a target that was not found may not be gone.
+	Doubt   string
+	GoneRef Ref
 	// OwnerRead is set when the owner, or a part of the way to it, was read.
 	OwnerRead bool
 }

@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/retry"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -58,7 +59,7 @@ func (s *Session) launchWorker(ctx context.Context, t try) (launched, error) {
 		return launched{Result: FailedResult(nightcrier.FailStart, s.NoWorkspace)}, nil
 	}
 	if res, err := s.readyAgent(ctx, t); err != nil || res.State.Terminal() {
-		return launched{Result: res}, err
+		return s.unlessLaunched(ctx, t, res, err)
 	}
 	cred, why := s.access(ctx)
 	learned, err := s.Mask.Seal()
@@ -123,13 +124,10 @@ func (s *Session) writeInput(in map[string]any) error {
 		return nil
 	}
 	raw, err := json.MarshalIndent(in, "", "  ")
-	if err == nil {
-		raw, err = s.Mask.Strings(raw)
-	}
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "%s: %w", InputFile, err)
 	}
-	return s.Workspace.WriteFile(InputFile, raw, 0o600)
+	return s.Workspace.WriteFile(InputFile, []byte(s.Mask.String(string(raw))), 0o600)
 }
 
 // access is how the agent reaches the cluster of the run, nil and why where it does not.
@@ -289,8 +287,9 @@ func (s *Session) fileEntry(ctx context.Context, log *agentLog, e nightcrier.Jou
 		return nil
 	}
 	st, err := journal.Decode[journal.State](e)
-	if err != nil {
-		return err
+	if err != nil { // it shows how far the agent is, and decides nothing
+		s.Log.Warn("a state of the agent cannot be read", "event", "agent_state", "error", err)
+		return nil
 	}
 	details := []any{"step", e.Step, "after_ms", st.AfterMS}
 	if st.PID > 0 {
@@ -336,14 +335,21 @@ func (s *Session) ShowProgress(ctx context.Context, p store.Progress, details ..
 }
 
 // forwardCancel waits for a cancellation, recorded before or during this
-// process, and hands it to the worker.
+// process, and hands it to the worker, until that succeeds.
 func (s *Session) forwardCancel(ctx context.Context, h backend.Handle) {
-	cause, err := s.runner.awaitCancel(ctx, s.Order.RunID)
-	if err == nil {
-		err = s.runner.cfg.Workers.Cancel(ctx, h, cause)
-	}
-	if err != nil && ctx.Err() == nil {
-		s.Log.Error("cancel was not delivered", "event", "cancel_failed", "error", err)
+	again := retry.Backoff{Min: min(s.runner.cfg.RetryPause, time.Second), Max: 30 * time.Second}
+	for failures := 1; ; failures++ {
+		cause, err := s.runner.awaitCancel(ctx, s.Order.RunID)
+		if err == nil {
+			err = s.runner.cfg.Workers.Cancel(ctx, h, cause)
+		}
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		s.Log.Error("cancel was not delivered; it is tried again", "event", "cancel_failed", "error", err)
+		if !again.Sleep(ctx, failures) {
+			return
+		}
 	}
 }
 

@@ -136,12 +136,9 @@ func (c schemaContract) Validate(_ context.Context, s *Session) (Found, error) {
 	if len(raw) > store.MaxStepOutput {
 		return Found{Problems: []string{fmt.Sprintf("%s has %d bytes; at most %d are taken", ResultFile, len(raw), store.MaxStepOutput)}}, nil
 	}
-	raw, err = s.Mask.Strings(bytes.TrimSpace(raw))
+	raw = []byte(s.Mask.String(string(bytes.TrimSpace(raw)))) // with its keys: they say what is a secret
 	var value any
-	if err == nil {
-		err = json.Unmarshal(raw, &value)
-	}
-	if err != nil {
+	if err := json.Unmarshal(raw, &value); err != nil {
 		return Found{Problems: []string{"it is no JSON: " + text.CutLine(err.Error(), maxProblem)}, Text: raw}, nil
 	}
 	if err := c.Resolved.Validate(value); err != nil {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"unicode/utf8"
 
+	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
@@ -42,7 +43,7 @@ func (w *Work) scope() pipeline.Scope {
 // resultOf is what a step left.
 func (w *Work) resultOf(id string) pipeline.Result {
 	row := w.done[id]
-	r := pipeline.Result{Success: row.State == "success"}
+	r := pipeline.Result{Success: row.State == nightcrier.StateSuccess}
 	_ = json.Unmarshal(row.Output, &r.Output) // none is nil
 	for _, a := range row.Artifacts {
 		r.Artifacts = append(r.Artifacts, a.Path)
@@ -84,20 +85,20 @@ func (w *Work) fanIn(name string) map[string]fannedIn {
 		}
 		r := w.resultOf(step.ID)
 		got := fannedIn{Output: r.Output, Success: r.Success, Artifacts: r.Artifacts}
-		if raw := w.done[step.ID].Output; utf8.RuneCount(raw) > maxFannedIn {
-			whole, isText := r.Output.(string)
-			if !isText {
-				whole = string(raw)
-			}
-			got.Output, got.Truncated = cutRunes(whole, maxFannedIn), true
+		whole, isText := r.Output.(string)
+		if !isText {
+			whole = string(w.done[step.ID].Output)
+		}
+		if utf8.RuneCountInString(whole) > maxFannedIn {
+			got.Output, got.Truncated = keepRunes(whole, maxFannedIn), true
 		}
 		all[step.AgentID] = got
 	}
 	return all
 }
 
-// cutRunes is the beginning of a text, of so many characters.
-func cutRunes(s string, n int) string {
+// keepRunes is the beginning of a text, of so many characters.
+func keepRunes(s string, n int) string {
 	for at := range s {
 		if n == 0 {
 			return s[:at]

@@ -34,7 +34,7 @@ type arrived struct {
 func (w *Work) doSideBySide(at int) error {
 	phase := &w.frozen.Pipeline.Definition.Phases[at]
 	if !w.begun {
-		w.place = place{step: "run"}
+		w.step, w.row, w.place, w.parts = nil, nightcrier.Step{}, place{step: "run"}, 0
 		if _, err := Checkpoint(w, "begin", func(context.Context, *Session) (bool, error) { return true, nil }); err != nil {
 			return err
 		}
@@ -73,6 +73,9 @@ func (w *Work) doSideBySide(at int) error {
 		if err := w.keepBeside(step, all[i]); err != nil {
 			return err
 		}
+	}
+	for i := range phase.Steps { // an earlier run did some
+		w.noteDone(&phase.Steps[i], w.done[phase.Steps[i].ID])
 	}
 	w.previous = nil // what several said is handed on by fan-in alone
 	return nil
@@ -114,7 +117,7 @@ func (r *Runner) executeBranch(ctx engine.Context, _ string, input []byte) error
 	if err != nil {
 		return err
 	}
-	w.begun, w.done = true, b.Done
+	w.begun, w.passed, w.done = true, true, b.Done // the run was begun before
 	if w.done == nil {
 		w.done = map[string]nightcrier.Step{}
 	}

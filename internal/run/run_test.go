@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -46,7 +47,7 @@ func TestALaunchWithoutItsCheckpointIsAwaited(t *testing.T) {
 	run := nightcrier.Run{ID: nightcrier.NewID(), Subject: nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: inc.ID}, Key: "prod", Executor: "script", QueuedAt: now, AdmittedAt: now}
 	inc.RunID = run.ID
 	must(db.Adopt(t.Context(), inc, ev, run))
-	_, err = db.RequestCancel(t.Context(), inc.ID, "somebody")
+	_, err = root.Create(inc.ID)
 	must(err)
 	workers := &idle{}
 	r := New(Config{Store: db, Root: root, Workers: workers, Mask: mask.New(bytes.Repeat([]byte("k"), 32)), Logger: slog.New(slog.DiscardHandler)})
@@ -54,7 +55,7 @@ func TestALaunchWithoutItsCheckpointIsAwaited(t *testing.T) {
 	must(err)
 	defer s.Close()
 	h := backend.Handle{Backend: "script", ID: run.ID + "-1"}
-	for name, tt := range map[string]struct {
+	cases := map[string]struct {
 		worker backend.Owned
 		want   launched
 	}{
@@ -63,13 +64,62 @@ func TestALaunchWithoutItsCheckpointIsAwaited(t *testing.T) {
 		"gone":            {backend.Owned{Handle: h, RunID: run.ID, Attempt: 1}, launched{}},
 		"another attempt": {backend.Owned{Handle: h, RunID: run.ID, Attempt: 2, Alive: true}, launched{}},
 		"another run":     {backend.Owned{Handle: h, RunID: nightcrier.NewID(), Attempt: 1, Alive: true}, launched{}},
-	} {
-		workers.there = []backend.Owned{tt.worker}
-		got, err := s.launchWorker(t.Context(), (&Work{place: place{step: "investigate"}}).firstAttempt(1))
-		must(err)
-		if tt.want.Handle == h && got.Result.State != tt.want.Result.State || got.Handle != tt.want.Handle || tt.want.Handle != h && got.Result.State != nightcrier.StateCancelled {
-			t.Errorf("%s: %+v", name, got)
+	}
+	launch := func(end nightcrier.State) {
+		for name, tt := range cases {
+			workers.there = []backend.Owned{tt.worker}
+			got, err := s.launchWorker(t.Context(), (&Work{place: place{step: "investigate"}}).firstAttempt(1))
+			must(err)
+			if tt.want.Handle == h && got.Result.State != tt.want.Result.State || got.Handle != tt.want.Handle || tt.want.Handle != h && got.Result.State != end {
+				t.Errorf("%s, %s: %+v", end, name, got)
+			}
 		}
+	}
+	s.Order.Deadline = now
+	launch(nightcrier.StateTimeout)
+	_, err = db.RequestCancel(t.Context(), inc.ID, "somebody")
+	must(err)
+	launch(nightcrier.StateCancelled)
+}
+
+// refusing are Workers that take a cancellation at the second time only.
+type refusing struct {
+	Workers
+	asked chan string
+}
+
+func (w refusing) Cancel(_ context.Context, _ backend.Handle, cause string) error {
+	w.asked <- cause
+	if len(w.asked) == 1 {
+		return errors.New("not now")
+	}
+	return nil
+}
+
+// A cancellation that could not be handed over is handed over again.
+func TestACancelIsDeliveredAgain(t *testing.T) {
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(dir, store.FileName), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	queued, err := db.EnqueueRun(t.Context(), store.NewRun{Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: "1"}, Pipeline: "p", Executor: "claude-code"})
+	if err == nil {
+		_, err = db.AdmitNext(t.Context(), store.Limits{Total: 1, PerKey: 1})
+	}
+	if err == nil {
+		_, err = db.RequestCancelRun(t.Context(), queued.Run.ID, "somebody")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers := refusing{asked: make(chan string, 2)}
+	r := New(Config{Store: db, Workers: workers, Logger: slog.New(slog.DiscardHandler), RetryPause: time.Millisecond})
+	s := &Session{runner: r, Order: Order{RunID: queued.Run.ID}, Log: slog.New(slog.DiscardHandler)}
+	s.forwardCancel(t.Context(), backend.Handle{})
+	if len(workers.asked) != 2 {
+		t.Errorf("it was asked %d times", len(workers.asked))
 	}
 }
 

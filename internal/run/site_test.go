@@ -37,6 +37,8 @@ type site struct {
 	point func(what string)
 	// agents are the steps' scripts; without one an agent says its step.
 	agents map[string]script
+	// says is what each agent's worker journals beside a message.
+	says []nightcrier.JournalEntry
 	// collect is what the action of that name does beside being counted.
 	collect func(w *Work) (Done, error)
 
@@ -228,6 +230,11 @@ func (s *site) Follow(_ context.Context, h backend.Handle, _ int64, fn func(nigh
 		data, err := journal.OfMessage(journal.Message{Role: "assistant", Text: "I am " + spec.Step}).JSON()
 		if err == nil {
 			err = fn(nightcrier.JournalEntry{Type: nightcrier.EntryMessage, Data: data, Time: time.Now(), Key: fmt.Sprintf("worker#%d/1", spec.Attempt)})
+		}
+		for _, e := range s.says {
+			if err == nil {
+				err = fn(e)
+			}
 		}
 		if err != nil {
 			return backend.Ended{}, err

@@ -43,8 +43,9 @@ func (w *Work) doPipeline() error {
 
 // doStep does a step, again where it failed and that is wished, and keeps what it came to.
 func (w *Work) doStep(phase *pipeline.Phase, step *pipeline.Step) error {
-	if _, there := w.done[step.ID]; there {
-		return nil // an earlier run did it
+	if row, there := w.done[step.ID]; there { // an earlier run did it
+		w.noteDone(step, row)
+		return nil
 	}
 	w.enter(step, 0, false)
 	why, err := w.whySkip(phase, step)
@@ -68,10 +69,6 @@ func (w *Work) doRounds(phase *pipeline.Phase, step *pipeline.Step, alone bool) 
 		if err := w.tryStep(phase, step); err != nil {
 			return err
 		}
-		if w.resumed && w.parts > 0 {
-			w.runner.recallLearned(w.ctx, w.Order.RunID)
-			w.resumed = false
-		}
 		if w.row.State == nightcrier.StateSuccess || w.row.State == nightcrier.StateCancelled || step.OnFailure != pipeline.Retry || round == step.Retries {
 			return nil
 		}
@@ -91,7 +88,7 @@ const (
 func (w *Work) enter(step *pipeline.Step, round int, alone bool) {
 	phase, agents := "", 0
 	for p, s := range w.frozen.Pipeline.Definition.AllSteps() {
-		if s == step || s.ID == step.ID {
+		if s.ID == step.ID {
 			phase = p.Name
 			break
 		}
@@ -203,17 +200,23 @@ func (w *Work) failStep(class nightcrier.FailureClass, reason string) {
 
 // keepStep keeps what a step came to, and stops the run where it cannot go on without.
 func (w *Work) keepStep(step *pipeline.Step) error {
-	w.done[step.ID], w.previous = w.row, step
-	if !w.row.Delivered() && w.stopped == "" {
-		switch {
-		case w.row.State == nightcrier.StateCancelled:
-			w.stopped = "the run was cancelled"
-		case step.OnFailure != pipeline.Continue && (step.OnFailure != pipeline.Retry || step.Required):
-			w.stopped = "the step " + step.ID + " failed: " + w.row.FailureReason
-		}
-	}
+	w.noteDone(step, w.row)
 	w.saveRow()
 	return w.ctx.Err()
+}
+
+// noteDone notes what a step came to, in this run or in the one that it goes on from.
+func (w *Work) noteDone(step *pipeline.Step, row nightcrier.Step) {
+	w.done[step.ID], w.previous = row, step
+	if row.Delivered() || w.stopped != "" {
+		return
+	}
+	switch {
+	case row.State == nightcrier.StateCancelled:
+		w.stopped = "the run was cancelled"
+	case step.OnFailure != pipeline.Continue && (step.OnFailure != pipeline.Retry || step.Required):
+		w.stopped = "the step " + step.ID + " failed: " + row.FailureReason
+	}
 }
 
 // saveRow shows people how the attempt ended. The checkpoints are the record: what cannot be
@@ -223,15 +226,14 @@ func (w *Work) saveRow() {
 		return
 	}
 	row := w.row
-	err := engine.Insist(w.ctx, "save "+w.place.step, func(c context.Context) error {
+	_ = engine.Insist(w.ctx, "save "+w.place.step, func(c context.Context) error {
 		err := w.runner.cfg.Store.SaveStep(c, row)
 		if err != nil && nightcrier.CodeOf(err) != nightcrier.Unreachable {
 			w.runner.cfg.Logger.Warn("how a step ended cannot be shown", "event", "step_row", "run", row.RunID, "step", row.ID, "error", err)
 			return nil
 		}
 		return err
-	})
-	_ = err // the server stops
+	}) // its error is that the server stops
 }
 
 // finish ends the run.

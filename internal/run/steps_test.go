@@ -204,10 +204,18 @@ phases:
 func TestRetryFromAStep(t *testing.T) {
 	s := &site{agents: map[string]script{"b": failing(1)}}
 	file := steps("  - {id: a, skill: x/a}\n  - {id: b, skill: x/b, with: {said: steps.a.output}}\n")
+	inputOf := func(id string) string {
+		raw, err := os.ReadFile(filepath.Join(s.root.Path(), "incident-"+id, InputFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
 	run, rows := s.executed(t, file, "")
 	if !slices.Equal(rows, []string{"a success", "b failed"}) {
 		t.Fatal(rows)
 	}
+	given := inputOf(run.ID)
 	again, err := s.store.RetryRun(t.Context(), run.ID, "b")
 	if err != nil {
 		t.Fatal(err)
@@ -219,6 +227,103 @@ func TestRetryFromAStep(t *testing.T) {
 	run, rows = s.executed(t, file, "", func(o *Order) { o.RunID, o.Delivered = again.ID, delivered })
 	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(rows, []string{"a success", "b success"}) || count(s.noted(), "a#1") != 1 || count(s.noted(), "b#1") != 2 {
 		t.Errorf("%s, %q, %q", run.Outcome, rows, s.noted())
+	}
+	if got := inputOf(run.ID); got != given || !strings.Contains(got, "context") {
+		t.Errorf("b was given %s, and again %s", given, got)
+	}
+}
+
+// Who retries from a later step does not get round one that is required.
+func TestARetryBehindARequiredStep(t *testing.T) {
+	s := &site{agents: map[string]script{"a": failing(9)}}
+	file := steps("  - {id: a, skill: x/a}\n  - {id: check, action: check}\n  - {id: b, skill: x/b}\n")
+	run, _ := s.executed(t, file, "")
+	again, err := s.store.RetryRun(t.Context(), run.ID, "check")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delivered, err := s.store.Steps(t.Context(), again.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, rows := s.executed(t, file, "", func(o *Order) { o.RunID, o.Delivered = again.ID, delivered })
+	if run.Outcome != nightcrier.StateFailed || !slices.Equal(rows, []string{"a failed", "check success", "b created skipped"}) {
+		t.Errorf("%s, %q", run.Outcome, rows)
+	}
+}
+
+// A run may begin with steps beside each other, also behind one that is left out.
+func TestAPhaseBehindASkippedStep(t *testing.T) {
+	s := &site{}
+	run, rows := s.executed(t, "name: p\nphases:\n- {name: first, steps: [{id: z, skill: x/z, if: \"false\"}]}\n- {name: both, type: parallel, steps: [{id: a, skill: x/a, agent_id: a}, {id: b, skill: x/b, agent_id: b}]}\n", "")
+	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(slices.Sorted(slices.Values(rows)), []string{"a success", "b success", "z created skipped"}) {
+		t.Errorf("%s: %s, %q", run.Outcome, run.FailureReason, rows)
+	}
+}
+
+// A state of an agent that cannot be read shows nothing; the run goes on.
+func TestAStateThatCannotBeRead(t *testing.T) {
+	s := &site{says: []nightcrier.JournalEntry{{Type: nightcrier.EntryState, Data: []byte(`"x"`), Time: time.Now(), Key: "worker#1/2"}}}
+	if run, rows := s.executed(t, steps("  - {id: a, skill: x/a}\n"), ""); run.Outcome != nightcrier.StateSuccess {
+		t.Errorf("%s: %s, %q", run.Outcome, run.FailureReason, rows)
+	}
+}
+
+// What an agent delivers as JSON is masked with its keys, which say what is a secret; so is what
+// an agent is given.
+func TestSecretsBehindKeys(t *testing.T) {
+	const secret = `{"db_password": "hunter2horse", "n": [{"name": "API_TOKEN", "value": "zq81kd92ll"}]}`
+	s := &site{agents: map[string]script{"a": func(int, backend.Spec) nightcrier.AgentResult { return well(secret) }}}
+	run, _ := s.executed(t, steps("  - {id: a, skill: x/a, deliverable: {schema: {type: object}}}\n"), secret)
+	rows, err := s.store.Steps(t.Context(), run.ID)
+	if err != nil || len(rows) != 1 || !json.Valid(rows[0].Output) {
+		t.Fatalf("%v, %+v", err, rows)
+	}
+	given, err := os.ReadFile(filepath.Join(s.root.Path(), "incident-"+run.ID, InputFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{string(rows[0].Output), string(given)} {
+		if strings.Contains(text, "hunter2horse") || strings.Contains(text, "zq81kd92ll") || !strings.Contains(text, "db_password") {
+			t.Errorf("shown: %s", text)
+		}
+	}
+}
+
+// A step may have less time and money than its run.
+func TestTheBoundsOfAStep(t *testing.T) {
+	s := &site{}
+	s.executed(t, "name: p\nbudget: 3\nsteps:\n  - {id: a, skill: x/a}\n  - {id: b, skill: x/b, timeout: 7s, budget: 1}\n  - {id: c, skill: x/c, budget: 9}\n", "", func(o *Order) { o.Deadline = time.Now().Add(30 * time.Second) })
+	all, err := s.List(t.Context())
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%v, %v", all, err)
+	}
+	for _, w := range all {
+		spec, err := s.spec(w.Handle.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Each agent before has cost $0.25.
+		if want := map[string]float64{"a": 3, "b": 1.25, "c": 3}[spec.Step]; spec.Budget.Run.Money.Dollars() != want {
+			t.Errorf("%s may spend %s, want $%.2f", spec.Step, spec.Budget.Run.Money, want)
+		}
+		if spec.Step == "b" && spec.Timeout != 7*time.Second || spec.Timeout <= 0 || spec.Timeout > 30*time.Second {
+			t.Errorf("%s has %s", spec.Step, spec.Timeout)
+		}
+	}
+}
+
+// What is written longer than it is, is whole.
+func TestFanInCutsByWhatIsSaid(t *testing.T) {
+	quotes := strings.Repeat("\"", maxFannedIn)
+	raw, err := json.Marshal(quotes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &Work{done: map[string]nightcrier.Step{"a": {State: nightcrier.StateSuccess, Output: raw}}}
+	w.frozen.Pipeline.Definition.Phases = []pipeline.Phase{{Name: "many", Steps: []pipeline.Step{{ID: "a", AgentID: "a"}}}}
+	if got := w.fanIn("many")["a"]; got.Truncated || got.Output != quotes {
+		t.Errorf("truncated %v, %d bytes", got.Truncated, len(got.Output.(string)))
 	}
 }
 

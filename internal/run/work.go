@@ -37,10 +37,20 @@ type Work struct {
 
 	// begun says that a step before has begun the run, and ended that the run has ended.
 	begun, ended bool
-	// resumed says that all checkpoints until now were made by an earlier process.
-	resumed bool
+	// resumed says that all checkpoints until now were made by an earlier process, and passed
+	// that there were some.
+	resumed, passed bool
 	// unrecorded says that no checkpoint can be written any more.
 	unrecorded bool
+}
+
+// recallOnce has this process learn, before it does anything in a run that an earlier one began,
+// what the workers of it learned of secrets.
+func (w *Work) recallOnce() {
+	if w.resumed && w.passed {
+		w.runner.recallLearned(w.ctx, w.Order.RunID)
+	}
+	w.resumed = false
 }
 
 // place is where a step stands in its run: what keeps it apart from the others.
@@ -68,9 +78,10 @@ func Checkpoint[T any](w *Work, name string, do func(context.Context, *Session) 
 		open, w.begun = w.runner.beginSession, true
 	}
 	w.parts++
+	defer func() { w.passed = true }()
 	name = fmt.Sprintf("%s/%s", w.place.step, name)
 	part := func(c context.Context) (got recorded[T], err error) {
-		w.resumed = false
+		w.recallOnce()
 		got.From = w.runner.cfg.Now()
 		s, err := open(c, w.Order, w.place)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -401,11 +402,14 @@ func listUnused(c map[string]any) []string {
 	return all[:min(len(all), maxFindings)]
 }
 
+// FullName is its name with its domain, where it has one.
+func (s *Skill) FullName() string { return path.Join(s.Settings.Domain, s.Name) }
+
 // CheckRunnable says in one line why a step cannot execute the skill, nil when one can.
 func (s *Skill) CheckRunnable() error {
 	set := s.Settings
 	refuse := func(format string, args ...any) error {
-		return nightcrier.Errorf(nightcrier.Refused, "the skill %s cannot be executed: %s", s.Name, fmt.Sprintf(format, args...))
+		return nightcrier.Errorf(nightcrier.Refused, "the skill %s cannot be executed: %s", s.FullName(), fmt.Sprintf(format, args...))
 	}
 	switch {
 	case set.Disabled:

@@ -62,7 +62,7 @@ func (p *program) openPipelines(cmd *cobra.Command) (*pipeline.Library, pipeline
 		return nil, nil, nil, err
 	}
 	library, problems := pipeline.Load(cfg.PipelinesDir)
-	return library, pipeline.Skills{Library: skills}, problems, nil
+	return library, pipeline.Skills{Library: skills, Agent: cfg.AgentOfSkill}, problems, nil
 }
 
 // findPipeline returns one pipeline, and says what is wrong with other files when there is

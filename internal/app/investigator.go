@@ -48,6 +48,8 @@ type Investigator struct {
 	workers   workers
 	pipelines *pipeline.Live
 	skills    []*skill.Skill
+	// skillLibrary has the skills of other pipelines.
+	skillLibrary *skill.Library
 	// triageScript is that of the skill, "" for none.
 	triageScript string
 	intake       *intake.Intake

@@ -33,7 +33,8 @@ func (a *Investigator) openSkills() ([]*skill.Skill, error) {
 		a.log.Debug("skill", "event", "skill", "skill", s.Name, "version", s.Version, "digest", s.Ref().Digest, "from", s.From)
 	}
 	a.triageScript = script
-	return all, nil
+	a.skillLibrary, err = skill.Open(a.cfg.Skills.Options())
+	return all, err
 }
 
 // openPipelines reads the pipelines, and what changes of them later. One with a fault is
@@ -69,6 +70,7 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 		BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause,
 	}
 	investigation.AddTo(&cfg)
+	cfg.Skills = run.SkillSteps{Copies: a.skillCopies(), Report: cfg.Skills}
 	a.opt.Runs(&cfg)
 	a.runner = run.New(cfg)
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
@@ -153,11 +155,16 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 	return o, err
 }
 
-// ResolveSkill implements pipeline.Resolver.
+// ResolveSkill implements pipeline.Resolver. The troubleshooter is the one that was read at the
+// start; another is pinned as it is now.
 func (a *Investigator) ResolveSkill(name string) (pipeline.SkillPin, error) {
-	known := a.skills[0]
-	if path.Base(name) != known.Name {
-		return pipeline.SkillPin{}, nightcrier.Errorf(nightcrier.Refused, "the skill %s cannot be executed: this version executes %s alone", name, known.Name)
+	if known := a.skills[0]; path.Base(name) == known.Name {
+		return pipeline.SkillPin{Name: known.Name, Version: known.Version, Digest: known.Ref().Digest}, nil
 	}
-	return pipeline.SkillPin{Name: known.Name, Version: known.Version, Digest: known.Ref().Digest}, nil
+	return pipeline.Skills{Library: a.skillLibrary, Agent: a.cfg.AgentOfSkill, Keep: a.skillCopies().Keep}.ResolveSkill(name)
+}
+
+// skillCopies has the skills that runs were admitted with.
+func (a *Investigator) skillCopies() skill.Copies {
+	return skill.Copies{Dir: filepath.Join(a.root.Path(), "skills")}
 }

@@ -53,4 +53,6 @@ type Task struct {
 	Skill pipeline.SkillPin
 	// Input is what it is given; the workspace has it as InputFile.
 	Input map[string]any
+	// Before are the steps that left files.
+	Before []nightcrier.Step
 }

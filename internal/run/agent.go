@@ -132,10 +132,11 @@ func (s *Session) writeInput(in map[string]any) error {
 
 // access is how the agent reaches the cluster of the run, nil and why where it does not.
 func (s *Session) access(ctx context.Context) (*backend.Credential, string) {
-	if s.Incident.ID == "" {
+	cluster, namespace := s.target()
+	if cluster == "" {
 		return nil, "the run is about no cluster"
 	}
-	return s.runner.cfg.Clusters.Access(ctx, s.Incident.Cluster, s.Incident.Namespace())
+	return s.runner.cfg.Clusters.Access(ctx, cluster, namespace)
 }
 
 // unlessLaunched is the result of a try that is not begun, unless a server that died before the
@@ -172,8 +173,9 @@ func accessText(can bool, why string) string {
 }
 
 func (s *Session) workerSpec(t try) backend.Spec {
+	cluster, namespace := s.target()
 	spec := backend.Spec{
-		Version: backend.SpecVersion, Spec: s.Order.Agent, RunID: s.Order.RunID, IncidentID: s.Order.WorkspaceID(), Cluster: s.Incident.Cluster, Namespace: s.Incident.Namespace(), Step: t.step, Attempt: s.place.seat + t.attempt,
+		Version: backend.SpecVersion, Spec: s.Order.Agent, RunID: s.Order.RunID, IncidentID: s.Order.WorkspaceID(), Cluster: cluster, Namespace: namespace, Step: t.step, Attempt: s.place.seat + t.attempt,
 		Workspace: s.Workspace.Dir(),
 	}
 	if s.place.alone {
@@ -307,7 +309,8 @@ const maxLoggedCommand = 1 << 10
 // afford is the result of an agent that is not asked, as nothing is left to spend on it; else it
 // is not terminal.
 func (s *Session) afford() nightcrier.AgentResult {
-	if err := s.runner.cfg.Supervisor.Afford(s.Order, s.Incident.Cluster); err != nil {
+	cluster, _ := s.target()
+	if err := s.runner.cfg.Supervisor.Afford(s.Order, cluster); err != nil {
 		s.Log.Warn("the agent is not asked", "event", "budget", "error", err)
 		return FailedResult(nightcrier.FailBudget, fmt.Errorf("the agent was not asked: %w", err))
 	}

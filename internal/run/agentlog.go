@@ -39,7 +39,7 @@ func (s *Session) openAgentLog(ctx context.Context) (*agentLog, error) {
 		return nil, errors.Join(err, l.log.Close())
 	}
 	if err := s.EachEntry(ctx, func(e nightcrier.JournalEntry) error {
-		if s.place.alone && e.Step != s.place.step {
+		if s.place.own && e.Step != s.place.step {
 			return nil // it is nothing to who is beside it
 		}
 		return l.addEntry(e)

@@ -6,7 +6,6 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/run/engine"
-	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
 // doAgentStep has an agent do the step that is under way.
@@ -16,7 +15,8 @@ func (w *Work) doAgentStep(given map[string]any) error {
 		w.failStep(nightcrier.FailInternal, err.Error())
 		return nil
 	}
-	task := Task{Step: *w.step, Skill: w.frozen.Pipeline.Skills[w.step.Skill], Input: given}
+	w.place.cluster, w.place.namespace = w.namedCluster()
+	task := Task{Step: *w.step, Skill: w.frozen.Pipeline.Skills[w.step.Skill], Input: given, Before: w.before()}
 	res, err := w.runAgent(task, contract)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (w *Work) doAgentStep(given map[string]any) error {
 		w.failStep(res.FailureClass, res.FailureReason)
 		w.row.State = res.State
 	}
-	if w.step.Deliverable != nil && w.step.Deliverable.Kind == pipeline.Report {
+	if w.step.DeliversReport() {
 		return nil // the action check holds it against the evidence, and keeps it
 	}
 	kept, err := Checkpoint(w, "keep", func(c context.Context, s *Session) (Kept, error) { return s.keepDelivered(c, contract, res) })

@@ -96,7 +96,7 @@ func (s *Session) unkept(ctx context.Context, err error) (Kept, error) {
 	return Kept{Problems: []string{err.Error()}}, nil
 }
 
-// finalWords are the agent's last ones as JSON, nil where it had none.
+// finalWords are the agent's last ones as {"summary": …}, nil where it had none.
 func (s *Session) finalWords() (json.RawMessage, error) {
 	said, err := s.Workspace.ReadFile(FinalMessage)
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
@@ -105,9 +105,9 @@ func (s *Session) finalWords() (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(text.CutBytes(string(said), store.MaxStepOutput/2))
+	raw, err := json.Marshal(map[string]string{summaryKey: text.CutBytes(string(said), store.MaxStepOutput/2)})
 	if len(raw) > store.MaxStepOutput { // a byte may take six
-		raw, err = json.Marshal(text.CutBytes(string(said), store.MaxStepOutput/8))
+		raw, err = json.Marshal(map[string]string{summaryKey: text.CutBytes(string(said), store.MaxStepOutput/8)})
 	}
 	return raw, err
 }

@@ -17,5 +17,6 @@
 //   - admit: which queued run goes next, and when
 //   - engine: durable workflows
 //   - engine/enginetest: the suite that the engine has to pass
+//   - instruct: what the agent of a skill step is told
 //   - pipeline: what a run executes, as it is written, checked and frozen
 package run

@@ -12,10 +12,11 @@ import (
 // InputFile has what an agent step is given.
 const InputFile = "context/input.json"
 
-// The names by which a step finds what others hand on: what the one before said, where that is no
-// object of its own, and what the agents of an earlier phase came to.
+// The names by which a step finds what others hand on: what the one before delivered, where that is
+// no object of its own, what it said, where it delivers nothing else, and what the agents of an earlier phase came to.
 const (
 	contextKey = "context"
+	summaryKey = "summary"
 	resultsKey = "agent_results"
 )
 
@@ -86,6 +87,9 @@ func (w *Work) fanIn(name string) map[string]fannedIn {
 		r := w.resultOf(step.ID)
 		got := fannedIn{Output: r.Output, Success: r.Success, Artifacts: r.Artifacts}
 		whole, isText := r.Output.(string)
+		if said, ok := r.Output.(map[string]any); ok && len(said) == 1 {
+			whole, isText = said[summaryKey].(string)
+		}
 		if !isText {
 			whole = string(w.done[step.ID].Output)
 		}

@@ -49,8 +49,8 @@ func (r *Runner) openPlace(ctx context.Context, o Order, at place) (*Session, er
 		return nil, err
 	}
 	ws, err := r.cfg.Root.Open(o.WorkspaceID())
-	if err == nil && at.alone {
-		ws, err = openAlone(ws, nightcrier.DerivedID(o.RunID, at.step))
+	if err == nil && at.own {
+		ws, err = openOwn(ws, nightcrier.DerivedID(o.RunID, at.step), true)
 	}
 	return r.newSession(o, at, inc, ws, err), nil
 }
@@ -63,17 +63,24 @@ func (r *Runner) incidentOf(ctx context.Context, o Order) (nightcrier.Incident, 
 	return r.cfg.Store.Incident(ctx, o.IncidentID())
 }
 
-// aloneDir is where a run's workspace has those of agents that work beside each other.
-const aloneDir = "agents"
+// ownDir is where a run's workspace has those of the agents of its steps.
+const ownDir = "agents"
 
-// openAlone opens, and makes, the workspace of one agent in that of its run.
-func openAlone(of *workspace.Workspace, id string) (*workspace.Workspace, error) {
-	root, err := workspace.OpenRoot(filepath.Join(of.Dir(), aloneDir))
+// openOwn opens, and may make, the workspace of one agent in that of its run, which it closes.
+func openOwn(of *workspace.Workspace, id string, mayMake bool) (*workspace.Workspace, error) {
+	root, err := workspace.OpenRoot(filepath.Join(of.Dir(), ownDir))
 	if err != nil {
 		return nil, errors.Join(err, of.Close())
 	}
-	ws, err := root.Create(id)
-	return ws, errors.Join(err, root.Close(), of.Close())
+	open := root.Open
+	if mayMake {
+		open = root.Create
+	}
+	ws, err := open(id)
+	if closed := errors.Join(root.Close(), of.Close()); err == nil {
+		err = closed
+	}
+	return ws, err
 }
 
 // beginSession begins a run, and makes its workspace.
@@ -83,6 +90,9 @@ func (r *Runner) beginSession(ctx context.Context, o Order, at place) (*Session,
 		return nil, err
 	}
 	ws, err := r.cfg.Root.Create(o.WorkspaceID())
+	if err == nil && at.own {
+		ws, err = openOwn(ws, nightcrier.DerivedID(o.RunID, at.step), true)
+	}
 	s := r.newSession(o, at, inc, ws, err)
 	s.Log.Info("investigation begins", "event", "investigation_started", "run", o.RunID)
 	if s.Workspace == nil {

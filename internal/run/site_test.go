@@ -42,6 +42,12 @@ type site struct {
 	// collect is what the action of that name does beside being counted.
 	collect func(w *Work) (Done, error)
 
+	// skills and resolver take the place of skills that are always there; gone removes them.
+	skills   Skills
+	resolver pipeline.Resolver
+	gone     func() error
+	clusters *reach
+
 	store  *store.Store
 	root   *workspace.Root
 	engine *engine.Engine
@@ -70,8 +76,11 @@ func (s *site) open(ctx context.Context) error {
 	if s.engine, err = engine.Open(ctx, o); err != nil {
 		return err
 	}
+	if s.skills == nil {
+		s.skills = s
+	}
 	s.runner = New(Config{
-		Store: s.store, Root: s.root, Workers: s, Skills: s, Supervisor: s, Mask: mask.New(bytes.Repeat([]byte("k"), 32)), Logger: quiet, RetryPause: time.Millisecond,
+		Store: s.store, Root: s.root, Workers: s, Clusters: s.clusters, Skills: s.skills, Supervisor: s, Mask: mask.New(bytes.Repeat([]byte("k"), 32)), Logger: quiet, RetryPause: time.Millisecond,
 		Actions: map[string]Action{
 			pipeline.ActionCollect: scripted{s, UnlessStopped, pipeline.ActionCollect}, pipeline.ActionCheck: scripted{s, Always, pipeline.ActionCheck}, pipeline.ActionNotify: scripted{s, AfterEnd, pipeline.ActionNotify},
 		},
@@ -99,6 +108,9 @@ func (s *site) frozen(file string) (pipeline.Frozen, error) {
 
 // ResolveSkill implements pipeline.Resolver.
 func (s *site) ResolveSkill(name string) (pipeline.SkillPin, error) {
+	if s.resolver != nil {
+		return s.resolver.ResolveSkill(name)
+	}
 	return pipeline.SkillPin{Name: name, Digest: "sha256:0"}, nil
 }
 

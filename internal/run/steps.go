@@ -97,10 +97,7 @@ func (w *Work) enter(step *pipeline.Step, round int, alone bool) {
 		}
 	}
 	w.step, w.parts, w.Order = step, 0, w.frozen
-	w.place = place{step: step.ID, alone: alone}
-	if round > 0 {
-		w.place.step = fmt.Sprintf("%s~%d", step.ID, round+1)
-	}
+	w.place = place{step: attemptName(step.ID, round+1), alone: alone, own: step.Action == "" && !step.DeliversReport()}
 	if step.Action == "" {
 		w.place.seat = (agents*maxRounds + round) * workersOfRound
 	}
@@ -109,12 +106,21 @@ func (w *Work) enter(step *pipeline.Step, round int, alone bool) {
 	}
 	w.row = nightcrier.Step{RunID: w.Order.RunID, ID: step.ID, Attempt: round + 1, Phase: phase, Uses: step.Uses(), State: nightcrier.StateCreated}
 	w.Order.Agent.Budget.BoundRun(w.frozen.Pipeline.Definition.BudgetUSD)
+	w.step = w.applySkill(step)
 	if step.BudgetUSD > 0 {
 		w.Order.Agent.Budget.BoundRun(w.spent() + step.BudgetUSD)
 	}
 	if step.Timeout > 0 {
 		w.Order.Agent.Timeout = step.Timeout
 	}
+}
+
+// attemptName is how the journal and the directories call an attempt of a step.
+func attemptName(id string, attempt int) string {
+	if attempt <= 1 {
+		return id
+	}
+	return fmt.Sprintf("%s~%d", id, attempt)
 }
 
 // spent is what the steps before have cost, in dollars.

@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,7 +162,7 @@ phases:
 	if run.Outcome != nightcrier.StateSuccess {
 		t.Fatalf("%s: %s", run.Outcome, run.FailureReason)
 	}
-	if one, two := <-dirs, <-dirs; one == two || !strings.Contains(one, aloneDir) || !strings.Contains(two, aloneDir) {
+	if one, two := <-dirs, <-dirs; one == two || !strings.Contains(one, ownDir) || !strings.Contains(two, ownDir) {
 		t.Errorf("they worked in %s and in %s", one, two)
 	}
 	for _, w := range []string{"a", "b"} {
@@ -186,7 +187,7 @@ phases:
 		Name    string              `json:"name"`
 		Results map[string]fannedIn `json:"agent_results"`
 	}
-	raw, err := os.ReadFile(filepath.Join(s.root.Path(), "incident-"+run.ID, InputFile))
+	raw, err := os.ReadFile(filepath.Join(s.root.Path(), "incident-"+run.ID, ownDir, "incident-"+nightcrier.DerivedID(run.ID, "sum"), InputFile))
 	if err == nil {
 		err = json.Unmarshal(raw, &in)
 	}
@@ -194,7 +195,7 @@ phases:
 		t.Fatal(err)
 	}
 	anna, _ := in.Results["anna"].Output.(string)
-	if in.Name != "cart" || len([]rune(anna)) != maxFannedIn || !in.Results["anna"].Truncated || in.Results["bert"].Output != "short" || in.Results["bert"].Truncated {
+	if in.Name != "cart" || len([]rune(anna)) != maxFannedIn || !in.Results["anna"].Truncated || fmt.Sprint(in.Results["bert"].Output) != "map[summary:short]" || in.Results["bert"].Truncated {
 		t.Errorf("it was given %d characters, and %+v", len([]rune(anna)), in.Results["bert"])
 	}
 }

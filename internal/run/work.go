@@ -59,8 +59,12 @@ type place struct {
 	step, keys string
 	// seat is the number before those of its workers; 0 has the first agent.
 	seat int
-	// alone says that it shares nothing with the others: it has a workspace of its own.
-	alone bool
+	// own says that its agent has a workspace of its own, and alone that it works beside others
+	// and shares no budget with them.
+	own, alone bool
+	// cluster is the one that its input names for it to look into, "" for none, and namespace
+	// where in it.
+	cluster, namespace string
 }
 
 // recorded is what a checkpoint holds: when it was made, and what it returned.

@@ -172,8 +172,12 @@ func (i *inspection) main(name string) {
 		i.addFatal("SKILL.md", err.Error())
 		return
 	}
-	if _, err := readVersion(name, i.dir); err != nil {
-		i.addFatal("agentura.config.yaml", err.Error())
+	s := Skill{Name: name}
+	if err := s.readSettings(i.dir); err != nil && !strings.HasPrefix(err.Error(), "SKILL.md: ") { // that was said
+		i.addFatal(configFile, err.Error())
+	}
+	for _, said := range s.Unused {
+		i.addFinding(configFile, "%s", strings.TrimPrefix(said, configFile+": "))
 	}
 	if _, head, _, err := makeHarmless(data); err == nil {
 		if head["description"] == "" {

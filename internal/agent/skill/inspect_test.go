@@ -34,7 +34,7 @@ func TestInspectNamesAllAtOnce(t *testing.T) {
 		got = append(got, fmt.Sprintf("%t %s: %.40s", f.Fatal, f.File, f.Text))
 	}
 	want := []string{
-		"true agentura.config.yaml: skill \"payments\": agentura.config.yaml: ",
+		"true agentura.config.yaml: agentura.config.yaml: yaml: line 2: did ",
 		"true inner/skill.md: its front matter has no end: close it wi",
 		"true notes: is not a regular file: links and devices",
 		"false .mcp.json: is hidden, and left out",

@@ -139,6 +139,10 @@ func (p place) loadSkill(dir string) (*Skill, error) {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", p.shownName(dir), err)
 	}
 	s.From = p.from
+	if s.Layers, err = readLayers(p.files, dir); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: above it: %w", p.shownName(dir), err)
+	}
+	s.computeDigest()
 	return s, nil
 }
 

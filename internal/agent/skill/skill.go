@@ -7,14 +7,11 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v4"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -36,8 +33,11 @@ type Skill struct {
 	Version string
 	// Description is when to use it, in its own words.
 	Description string
-	// Notes say what was left out of it.
-	Notes []string
+	// Notes say what was left out of it, Unused which keys of its configuration have no effect.
+	Notes, Unused []string
+	// Settings say how it is executed, Layers what stands above it.
+	Settings Settings
+	Layers   []Layer
 	// From is the place that it was found in, empty for one that was loaded alone.
 	From   string
 	files  []file
@@ -80,47 +80,16 @@ func Load(name string, dir fs.FS) (*Skill, error) {
 	if err := checkRegular(dir, "SKILL.md"); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "skill %q has no SKILL.md: %w", name, err)
 	}
-	version, err := readVersion(name, dir)
-	if err != nil {
-		return nil, err
+	s := &Skill{Name: name}
+	err := s.readSettings(dir)
+	if err == nil {
+		err = s.readFiles(dir)
 	}
-	s := &Skill{Name: name, Version: version}
-	if err := s.readFiles(dir); err != nil {
+	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "skill %q: %w", name, err)
 	}
 	s.computeDigest()
 	return s, nil
-}
-
-// config is the part of agentura.config.yaml that is read here.
-type config struct {
-	Skills []struct {
-		Name    string `yaml:"name"`
-		Version string `yaml:"version"`
-	} `yaml:"skills"`
-}
-
-func readVersion(name string, files fs.FS) (string, error) {
-	data, err := readRegular(files, "agentura.config.yaml")
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: %w", name, err)
-	}
-	if len(data) > maxConfig || isCrowded(string(data)) {
-		return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: agentura.config.yaml is larger than %d KiB, or nests too much", name, maxConfig>>10)
-	}
-	var c config
-	if err := yaml.Unmarshal(data, &c); err != nil {
-		return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: agentura.config.yaml: %w", name, err)
-	}
-	for _, s := range c.Skills {
-		if s.Name == name {
-			return s.Version, nil
-		}
-	}
-	return "", nightcrier.Errorf(nightcrier.Invalid, "skill %q: agentura.config.yaml does not list it under skills", name)
 }
 
 // readRegular reads a file that is one.
@@ -244,13 +213,14 @@ func privatePerm(m fs.FileMode) fs.FileMode {
 	return 0o600
 }
 
-// computeDigest computes the digest over names and contents.
+// computeDigest computes the digest over names and contents, and what is told beside them.
 func (s *Skill) computeDigest() {
 	h := sha256.New()
 	for _, f := range s.files {
 		fmt.Fprintf(h, "%d %s %d\n", len(f.path), f.path, len(f.data))
 		h.Write(f.data)
 	}
+	h.Write(s.settingsDigest())
 	s.digest = "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 )
 
@@ -30,8 +31,12 @@ type SkillPin struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
 	Digest  string `json:"digest"`
-	// Dir is where the copy is that the run uses.
-	Dir string `json:"dir,omitempty"`
+	// Agent is how its agent is started and bounded, nil where that is as for investigations. What
+	// may be spent in a run is no part of it; BudgetUSD bounds one execution.
+	Agent     *agent.Spec `json:"agent,omitempty"`
+	BudgetUSD float64     `json:"budget_usd,omitempty"`
+	// Deliverable is what it leaves where the step does not say.
+	Deliverable *Deliverable `json:"deliverable,omitempty"`
 }
 
 // Resolver finds what a pipeline names.
@@ -40,16 +45,51 @@ type Resolver interface {
 }
 
 // Skills resolves skills where they are configured.
-type Skills struct{ *skill.Library }
+type Skills struct {
+	*skill.Library
+	// Agent says how the agent of a skill is started and bounded; its error says in a line why
+	// that cannot be.
+	Agent func(*skill.Skill) (agent.Spec, error)
+	// Keep keeps a copy of what is pinned, nil where nothing is going to be executed.
+	Keep func(*skill.Skill) error
+}
 
-// ResolveSkill pins a skill as it is now; where its copy is, is for whoever makes one to say.
+// ResolveSkill pins a skill as it is now, if it can be executed.
 func (s Skills) ResolveSkill(name string) (SkillPin, error) {
 	found, err := s.Find(name)
 	if err != nil {
 		return SkillPin{}, err
 	}
-	ref := found.Ref()
-	return SkillPin{Name: ref.Name, Version: ref.Version, Digest: ref.Digest}, nil
+	pin := SkillPin{Name: found.Name, Version: found.Version, Digest: found.Ref().Digest}
+	if found.Name == skill.Troubleshooter {
+		return pin, nil
+	}
+	if err := found.CheckRunnable(); err != nil {
+		return SkillPin{}, err
+	}
+	spec, err := s.Agent(found)
+	if err != nil {
+		return SkillPin{}, err
+	}
+	pin.Agent, pin.BudgetUSD = &spec, found.Settings.BudgetUSD
+	switch d := found.Settings.Deliver; {
+	case d == nil:
+	case d.Report != "":
+		return SkillPin{}, nightcrier.Errorf(nightcrier.Refused, "the skill %s cannot be executed: its deliver.report is for %s alone", found.FullName(), skill.Troubleshooter)
+	case d.Schema != nil:
+		pin.Deliverable = &Deliverable{Kind: Schema, Schema: d.Schema}
+	default:
+		pin.Deliverable = &Deliverable{Kind: Files, Files: d.Files}
+	}
+	if pin.Deliverable != nil {
+		if err := checkDeliverable(pin.Deliverable); err != nil {
+			return SkillPin{}, nightcrier.Errorf(nightcrier.Invalid, "the skill %s cannot be executed: deliver: %w", found.FullName(), err)
+		}
+	}
+	if s.Keep == nil {
+		return pin, nil
+	}
+	return pin, s.Keep(found)
 }
 
 // Freeze makes a pipeline ready for a run. When skills are missing, it names all of them.
@@ -88,7 +128,33 @@ func (e *Entry) pinSkills(r Resolver) (pins map[string]SkillPin, lacks string) {
 	if len(missing) > 0 {
 		said = append(said, fmt.Sprintf("there is no skill %s: put %s/SKILL.md below a directory that skills.sources or skills.cache_dir names", strings.Join(missing, ", "), missing[0]))
 	}
+	for _, step := range e.AllSteps() {
+		if pin, ok := pins[step.Skill]; ok {
+			if wrong := whyUnfit(step, pin); wrong != "" {
+				said = append(said, "step "+step.ID+": "+wrong)
+			}
+		}
+	}
 	return pins, strings.Join(said, "; ")
+}
+
+// whyUnfit says why a skill cannot do a step, "" when it can.
+func whyUnfit(step *Step, pin SkillPin) string {
+	d := step.Deliverable
+	if d == nil {
+		d = pin.Deliverable
+	}
+	switch {
+	case step.DeliversReport() && pin.Agent != nil:
+		return fmt.Sprintf("the skill %s delivers no report: %s does", pin.Name, skill.Troubleshooter)
+	case pin.Name == skill.Troubleshooter && !step.DeliversReport():
+		return fmt.Sprintf("the skill %s investigates an incident: give the step deliverable: report", pin.Name)
+	case d != nil && d.Kind == Files && pin.Agent != nil:
+		if who, err := agent.For(pin.Agent.Executor); err == nil && who.AnswersOnly {
+			return fmt.Sprintf("the executor %s can write no files", who.Name)
+		}
+	}
+	return ""
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote, and nothing else: what this program does not

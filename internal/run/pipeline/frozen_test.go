@@ -18,7 +18,7 @@ func (s skills) ResolveSkill(name string) (SkillPin, error) {
 	if !ok {
 		return SkillPin{}, nightcrier.Errorf(nightcrier.NotFound, "there is no skill %q", name)
 	}
-	return SkillPin{Name: name, Version: version, Digest: "sha256:" + name, Dir: "/copies/" + name}, nil
+	return SkillPin{Name: name, Version: version, Digest: "sha256:" + name}, nil
 }
 
 // freeze is what a checkpoint keeps.
@@ -79,7 +79,7 @@ func TestFrozenIsAllThatThereIs(t *testing.T) {
 	if again := thaw(t, f); !reflect.DeepEqual(again, f) {
 		t.Errorf("%+v\nis not\n%+v", again, f)
 	}
-	if pin := f.Skills["dev/app-builder"]; f.Version != FrozenVersion || pin.Version != "1.2.3" || pin.Dir != "/copies/dev/app-builder" || !strings.HasPrefix(f.Digest, "sha256:") {
+	if pin := f.Skills["dev/app-builder"]; f.Version != FrozenVersion || pin.Version != "1.2.3" || !strings.HasPrefix(f.Digest, "sha256:") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -95,7 +95,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, err := l.Freeze(Triage, Skills{library}); err != nil || f.Skills["sre/k8s-troubleshooter"].Name != "k8s-troubleshooter" {
+	if f, err := l.Freeze(Triage, Skills{Library: library}); err != nil || f.Skills["sre/k8s-troubleshooter"].Name != "k8s-troubleshooter" {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if _, err := l.Freeze("../all", skills{}); nightcrier.CodeOf(err) != nightcrier.NotFound {

@@ -177,20 +177,38 @@ func readSchema(n *yaml.Node) (json.RawMessage, error) {
 		return nil, fmt.Errorf("is no JSON Schema: %s", text.CutLine(err.Error(), 256))
 	}
 	data, err := json.Marshal(value)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("is no JSON Schema: %w", err)
-	case len(data) > maxSchema:
-		return nil, fmt.Errorf("is larger than %d KiB", maxSchema>>10)
+	}
+	return data, checkSchema(data)
+}
+
+// checkSchema says why a text is no JSON Schema that an agent can be held to.
+func checkSchema(data []byte) error {
+	if len(data) > maxSchema {
+		return fmt.Errorf("is larger than %d KiB", maxSchema>>10)
 	}
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(data, &schema); err != nil {
-		return nil, fmt.Errorf("is no JSON Schema: %s", text.CutLine(err.Error(), 256))
+		return fmt.Errorf("is no JSON Schema: %s", text.CutLine(err.Error(), 256))
 	}
 	if _, err := schema.Resolve(nil); err != nil {
-		return nil, fmt.Errorf("is no JSON Schema that is complete in itself: %s", text.CutLine(err.Error(), 256))
+		return fmt.Errorf("is no JSON Schema that is complete in itself: %s", text.CutLine(err.Error(), 256))
 	}
-	return data, nil
+	return nil
+}
+
+// checkDeliverable says what is wrong with a deliverable that no pipeline's file has.
+func checkDeliverable(d *Deliverable) error {
+	if d.Kind == Schema {
+		return checkSchema(d.Schema)
+	}
+	for _, pattern := range d.Files {
+		if err := checkPattern(pattern); err != nil {
+			return fmt.Errorf("files: %.100q %w", pattern, err)
+		}
+	}
+	return nil
 }
 
 // findUnsupported returns the first node below n that stands for what is written elsewhere.

@@ -128,6 +128,11 @@ func (s Step) Uses() string {
 	return s.Skill
 }
 
+// DeliversReport reports whether it is the step that investigates.
+func (s Step) DeliversReport() bool {
+	return s.Deliverable != nil && s.Deliverable.Kind == Report
+}
+
 // DeliverableKind is a kind of contract.
 type DeliverableKind string
 

@@ -3,10 +3,7 @@ package prompt
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf16"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/text"
@@ -53,24 +50,7 @@ func escapeJSON(v any, mask func(string) string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	for _, r := range mask(string(data)) {
-		switch {
-		case strings.ContainsRune("<>&@", r), r != '\n' && text.IsHidden(r):
-			writeEscaped(&b, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String(), nil
-}
-
-func writeEscaped(b *strings.Builder, r rune) {
-	if hi, lo := utf16.EncodeRune(r); hi != unicode.ReplacementChar {
-		fmt.Fprintf(b, `\u%04x\u%04x`, hi, lo)
-		return
-	}
-	fmt.Fprintf(b, `\u%04x`, r)
+	return text.EscapeJSON(mask(string(data))), nil
 }
 
 // encodeJSON writes indented JSON without HTML escapes, for files.

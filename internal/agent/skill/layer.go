@@ -1,0 +1,89 @@
+package skill
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// Layer is a text that stands above all skills of a place or a domain.
+type Layer struct {
+	// Path is that in the place.
+	Path string `json:"path"`
+	Text string `json:"text"`
+}
+
+// Bounds of what an agent is told: of one layer, and of all with SKILL.md.
+const (
+	maxLayer        = 64 << 10
+	maxInstructions = 256 << 10
+	// maxProjects bounds how many project configs a domain may have.
+	maxProjects = 50
+)
+
+// readLayers reads what stands above the skill in a directory of a place: WORKSPACE.md of all
+// domains, DOMAIN.md of its own, and the project configs of that, _workspace.md first.
+func readLayers(files fs.FS, dir string) ([]Layer, error) {
+	if dir == "." {
+		return nil, nil
+	}
+	domain := path.Dir(dir)
+	names := []string{path.Join(path.Dir(domain), "WORKSPACE.md")}
+	if domain != "." {
+		projects, err := fs.Glob(files, path.Join(domain, "project-configs", "*.md")) // in the order of their names
+		if err != nil || len(projects) > maxProjects {
+			return nil, fmt.Errorf("%s/project-configs holds more than %d files, or has a name that is no plain one", domain, maxProjects)
+		}
+		names = append(append(names, path.Join(domain, "DOMAIN.md")), workspaceFirst(projects)...)
+	}
+	var layers []Layer
+	for _, name := range names {
+		data, err := readRegular(files, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(data) > maxLayer {
+			return nil, fmt.Errorf("%s has %d KiB; at most %d are read", name, len(data)>>10, maxLayer>>10)
+		}
+		said, err := plainText(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		layers = append(layers, Layer{name, strings.TrimSpace(said)})
+	}
+	return layers, nil
+}
+
+func workspaceFirst(projects []string) []string {
+	var first, rest []string
+	for _, p := range projects {
+		if path.Base(p) == "_workspace.md" {
+			first = append(first, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	return append(first, rest...)
+}
+
+// Instructions are what an agent is told of the skill: the layers, from the widest to the
+// narrowest, and the body of its SKILL.md.
+func (s *Skill) Instructions() string {
+	var parts []string
+	for _, l := range s.Layers {
+		parts = append(parts, l.Text)
+	}
+	for _, f := range s.files {
+		if f.path == "SKILL.md" {
+			if _, body, err := splitFront(string(f.data)); err == nil { // it was read before
+				parts = append(parts, strings.TrimSpace(body))
+			}
+		}
+	}
+	return strings.Join(parts, "\n\n---\n\n")
+}

@@ -1,0 +1,183 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
+	"nightcrier.dev/nightcrier/internal/run/instruct"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
+)
+
+// SkillSteps makes agents ready for any skill, from the copies that were pinned. Whoever delivers
+// the report of an investigation is another's business.
+type SkillSteps struct {
+	Copies skill.Copies
+	Report Skills
+}
+
+// earlierDir has what earlier steps left, by their ids.
+const earlierDir = "context/steps"
+
+// maxEarlier bounds what is copied of that into one workspace, in bytes.
+const maxEarlier = 64 << 20
+
+// PrepareSkill implements Skills.
+func (k SkillSteps) PrepareSkill(ctx context.Context, s *Session, t Task) error {
+	if t.Step.DeliversReport() {
+		return k.Report.PrepareSkill(ctx, s, t)
+	}
+	sk, err := k.Copies.Open(t.Skill.Digest)
+	if err != nil {
+		return err
+	}
+	who, err := s.Order.Executor()
+	if err != nil {
+		return err
+	}
+	given, err := s.Workspace.ReadFile(InputFile)
+	if err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound {
+		return err
+	}
+	earlier, err := s.copyEarlier(t.Before)
+	if err != nil {
+		return err
+	}
+	cluster, _ := s.target()
+	files := s.Workspace.Batch()
+	ref, err := sk.Install(files)
+	if err != nil {
+		return err
+	}
+	for name, data := range instruct.Build(instruct.Input{
+		Pipeline: s.Order.Pipeline.Definition.Name, Step: t.Step.ID, Skill: sk, Agent: who, Given: given, InputFile: InputFile,
+		Deliverable: t.Step.Deliverable, Cluster: cluster, Earlier: earlier,
+	}) {
+		if err := files.WriteFile(name, data, 0o600); err != nil {
+			return err
+		}
+	}
+	if err := files.Sync(); err != nil {
+		return err
+	}
+	return s.AppendNote(ctx, "skill", NewLogItem("the skill %s %s (%s) is installed", t.Step.Skill, ref.Version, ref.Digest))
+}
+
+// target is the cluster that an agent may look into, and where in it: that of the incident, or the
+// one that the input names.
+func (s *Session) target() (cluster, namespace string) {
+	if s.Incident.ID != "" {
+		return s.Incident.Cluster, s.Incident.Namespace()
+	}
+	return s.place.cluster, s.place.namespace
+}
+
+// namedCluster is the cluster that the run was called with, or that its pipeline hands to the step.
+// What an agent delivered does not count: it could name itself another one.
+func (w *Work) namedCluster() (cluster, namespace string) {
+	in := maps.Clone(w.input)
+	w.frozen.Pipeline.Definition.MapInput(in)
+	with, err := w.frozen.Pipeline.Definition.EvalWith(w.ctx, w.step, w.scope())
+	if err != nil {
+		return "", "" // tryStep has met it
+	}
+	maps.Copy(in, with)
+	cluster, _ = in["cluster"].(string)
+	namespace, _ = in["namespace"].(string)
+	return cluster, namespace
+}
+
+// copyEarlier copies what earlier steps left into the workspace, and returns the directories that
+// it made. What is too much, or not there any more, is left out and logged.
+func (s *Session) copyEarlier(before []nightcrier.Step) (dirs []string, err error) {
+	left := int64(maxEarlier)
+	for _, step := range before {
+		ws, err := s.openEarlier(step)
+		if nightcrier.CodeOf(err) == nightcrier.NotFound {
+			s.Log.Warn("what an earlier step left is not there any more", "event", "artifacts_gone", "step", step.ID)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		dir := path.Join(earlierDir, step.ID)
+		n, err := s.copyArtifacts(ws, step.Artifacts, dir, &left)
+		if err = errors.Join(err, ws.Close()); err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			dirs = append(dirs, dir+"/")
+		}
+	}
+	return dirs, nil
+}
+
+// copyArtifacts copies what there is room for.
+func (s *Session) copyArtifacts(from *workspace.Workspace, all []nightcrier.Artifact, dir string, left *int64) (n int, err error) {
+	for _, a := range all {
+		if *left -= a.Bytes; *left < 0 {
+			s.Log.Warn("not all that an earlier step left is handed on", "event", "artifacts_cut", "path", a.Path, "bytes", a.Bytes)
+			return n, nil
+		}
+		data, err := from.ReadFile(a.Path)
+		if err == nil {
+			err = s.Workspace.WriteFile(path.Join(dir, strings.TrimPrefix(a.Path, "output/")), data, 0o600)
+		}
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// openEarlier opens the workspace of a step that is done.
+func (s *Session) openEarlier(step nightcrier.Step) (*workspace.Workspace, error) {
+	o := s.Order
+	if step.FromRun != "" {
+		o.RunID = step.FromRun
+	}
+	ws, err := s.runner.cfg.Root.Open(o.WorkspaceID())
+	if err != nil {
+		return nil, err
+	}
+	return openOwn(ws, nightcrier.DerivedID(o.RunID, attemptName(step.ID, step.Attempt)), false)
+}
+
+// before are the agents' steps that left files.
+func (w *Work) before() (all []nightcrier.Step) {
+	for _, id := range slices.Sorted(maps.Keys(w.done)) {
+		row := w.done[id]
+		if row.State == nightcrier.StateSuccess && !strings.HasPrefix(row.Uses, "action:") && len(row.Artifacts) > 0 && len(row.Artifacts) <= store.MaxStepArtifacts {
+			all = append(all, row)
+		}
+	}
+	return all
+}
+
+// applySkill has what was pinned of a skill count for the step: how its agent is started and
+// bounded, and what it delivers. What the step says itself counts before it.
+func (w *Work) applySkill(step *pipeline.Step) *pipeline.Step {
+	pin := w.frozen.Pipeline.Skills[step.Skill]
+	if pin.Agent != nil {
+		bounds := w.Order.Agent.Budget
+		w.Order.Agent = *pin.Agent
+		w.Order.Agent.Budget = bounds
+	}
+	if pin.BudgetUSD > 0 {
+		w.Order.Agent.Budget.BoundRun(w.spent() + pin.BudgetUSD)
+	}
+	if step.Deliverable != nil || pin.Deliverable == nil {
+		return step
+	}
+	with := *step
+	with.Deliverable = pin.Deliverable
+	return &with
+}

@@ -334,10 +334,11 @@ func blameNode(f *scene.Facts, n scene.Finding) scene.Finding {
 	if !slices.Contains(ofNode, n.Cause) || n.Object != f.Mend() || f.Hearsay {
 		return n
 	}
-	node, well := onlyNode(f)
-	if well == nil {
-		return n
+	failing, well := onlyNode(f)
+	if well == nil || strings.HasPrefix(n.Cause, "image-") && !well.Object.CreationTimestamp.After(failing.CreationTimestamp.Time) {
+		return n // what was pulled before shows nothing about now
 	}
+	node := failing.Spec.NodeName
 	n.Affected = scene.UniteObjects(n.Affected, []nightcrier.Object{n.Object})
 	n.Object, n.Lack = nightcrier.Object{Kind: "Node", Name: node}, nil
 	n.Summary = fmt.Sprintf("Only on node %s: %s", node, n.Summary)
@@ -352,8 +353,7 @@ func blameNode(f *scene.Facts, n scene.Finding) scene.Finding {
 
 // onlyNode is the node on which all Pods of a workload fail, and one of the same template
 // that is well on another; well is nil where it is not so.
-func onlyNode(f *scene.Facts) (node string, well *scene.Read[corev1.Pod]) {
-	var failing *corev1.Pod
+func onlyNode(f *scene.Facts) (failing *corev1.Pod, well *scene.Read[corev1.Pod]) {
 	var ready []*scene.Read[corev1.Pod]
 	for p := range f.AllPods() {
 		switch {
@@ -361,23 +361,23 @@ func onlyNode(f *scene.Facts) (node string, well *scene.Read[corev1.Pod]) {
 		case scene.IsPodWell(p, f.Now):
 			ready = append(ready, p)
 		case failing != nil && failing.Spec.NodeName != p.Object.Spec.NodeName:
-			return "", nil
+			return nil, nil
 		default:
 			failing = &p.Object
 		}
 	}
 	if failing == nil {
-		return "", nil
+		return nil, nil
 	}
 	for _, p := range ready {
 		if p.Object.Spec.NodeName == failing.Spec.NodeName {
-			return "", nil
+			return nil, nil
 		}
 		if sameImages(&p.Object, failing) {
 			well = p
 		}
 	}
-	return failing.Spec.NodeName, well
+	return failing, well
 }
 
 func sameImages(a, b *corev1.Pod) bool {

@@ -12,6 +12,8 @@ type Step struct {
 	ID      string `json:"stepId"`
 	Attempt int    `json:"attempt"`
 	Phase   string `json:"phase,omitempty"`
+	// Beside are the steps of its phase where those are done side by side, with itself.
+	Beside []string `json:"beside,omitempty"`
 	// Uses is the skill, or "action:" and the action.
 	Uses  string `json:"uses,omitempty"`
 	State State  `json:"state"`

@@ -18,7 +18,7 @@ import (
 )
 
 func (p *program) pipelinesCommand() *cobra.Command {
-	return groupCommand("pipelines", "List, show, check and draw pipelines", p.pipelinesListCommand(), p.pipelinesShowCommand(), p.pipelinesValidateCommand(), p.pipelinesGraphCommand())
+	return groupCommand("pipelines", "List, show, check, draw and run pipelines", p.pipelinesListCommand(), p.pipelinesShowCommand(), p.pipelinesValidateCommand(), p.pipelinesGraphCommand(), p.pipelinesRunCommand())
 }
 
 // pipelineFlags are the keys that say which pipelines there are, and what they need.

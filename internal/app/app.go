@@ -73,10 +73,11 @@ type Options struct {
 // and asked by people. Start it once; Stop may be called at any time.
 type App struct {
 	*Investigator
-	sources []source
-	hooks   *webhook.Hooks
-	server  *api.Server
-	ready   chan struct{}
+	sources   []source
+	schedules schedules
+	hooks     *webhook.Hooks
+	server    *api.Server
+	ready     chan struct{}
 }
 
 // New returns an App that has done nothing yet.
@@ -86,7 +87,7 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	i.enforce = true
-	return &App{Investigator: i, ready: make(chan struct{})}, nil
+	return &App{Investigator: i, ready: make(chan struct{}), schedules: schedules{followed: map[[2]string]time.Time{}, complained: map[[2]string]string{}}}, nil
 }
 
 // Start brings everything up, in the order in which the parts need each other, and returns
@@ -94,7 +95,7 @@ func New(o Options) (*App, error) {
 // failed Start leaves nothing running.
 func (a *App) Start(ctx context.Context) error {
 	steps := slices.Concat([]step{{"limits of agents", a.divideGroups}}, a.Investigator.steps(), []step{
-		{"preflight", a.startPreflight}, {"webhooks", a.openWebhooks}, {"listeners", a.startServer}, {"sources", a.startSources}, {"agent", a.lookAtAgent},
+		{"preflight", a.startPreflight}, {"webhooks", a.openWebhooks}, {"listeners", a.startServer}, {"sources", a.startSources}, {"schedules", a.startSchedules}, {"agent", a.lookAtAgent},
 	})
 	if err := a.startAll(ctx, steps); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (a *App) Addr() string { return a.server.Addr() }
 func (a *App) startServer(ctx context.Context) error {
 	a.metrics.WatchState(a.metricsState)
 	h := api.New(api.Options{
-		Version: a.opt.Version, Incidents: a.store, Events: a.store, Runs: a.store, Limits: a.admitter.Limits, Control: a, Clusters: a, Pipelines: a.listPipelines, Webhooks: a.hooks.Local(), Ready: a.isReady,
+		Version: a.opt.Version, Incidents: a.store, Events: a.store, Runs: a.store, Limits: a.admitter.Limits, Control: a, Clusters: a, Pipelines: a.listPipelines, Start: a.StartRun, Triggers: a.Triggers, Webhooks: a.hooks.Local(), Ready: a.isReady,
 		Metrics: a.metrics.Handler(), Markdown: a.ReportMarkdown, Logger: a.log.With("component", "api"), Now: a.opt.Now,
 	})
 	a.server = api.NewServer(api.ServerConfig{

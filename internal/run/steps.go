@@ -86,10 +86,11 @@ const (
 // enter makes a step the one that is under way. The names that it gives its parts are those of
 // no other.
 func (w *Work) enter(step *pipeline.Step, round int, alone bool) {
-	phase, agents := "", 0
+	var of pipeline.Phase
+	agents := 0
 	for p, s := range w.frozen.Pipeline.Definition.AllSteps() {
 		if s.ID == step.ID {
-			phase = p.Name
+			of = *p
 			break
 		}
 		if s.Action == "" {
@@ -104,7 +105,10 @@ func (w *Work) enter(step *pipeline.Step, round int, alone bool) {
 	if w.place.seat > 0 || step.Action != "" && step.Action != step.ID {
 		w.place.keys = w.place.step + "/"
 	}
-	w.row = nightcrier.Step{RunID: w.Order.RunID, ID: step.ID, Attempt: round + 1, Phase: phase, Uses: step.Uses(), State: nightcrier.StateCreated}
+	w.row = nightcrier.Step{RunID: w.Order.RunID, ID: step.ID, Attempt: round + 1, Phase: of.Name, Uses: step.Uses(), State: nightcrier.StateCreated}
+	if of.Parallel {
+		w.row.Beside = of.StepIDs()
+	}
 	w.Order.Agent.Budget.BoundRun(w.frozen.Pipeline.Definition.BudgetUSD)
 	w.step = w.applySkill(step)
 	if step.BudgetUSD > 0 {

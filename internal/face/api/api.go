@@ -8,6 +8,7 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -44,6 +45,8 @@ type Runs interface {
 	// LeasedRuns are those under way; Steps lists the attempts of a run's steps.
 	LeasedRuns(ctx context.Context) ([]nightcrier.Run, error)
 	Steps(ctx context.Context, run string) ([]nightcrier.Step, error)
+	// RunInput is what a run was called with, nil for nothing.
+	RunInput(ctx context.Context, id string) (json.RawMessage, error)
 	// Journal returns entries with Seq >= from, oldest first.
 	Journal(ctx context.Context, run string, from int64, limit int) ([]nightcrier.JournalEntry, error)
 	WatchJournal(run string) (wake <-chan struct{}, stop func())
@@ -82,6 +85,10 @@ type Options struct {
 	Clusters Clusters
 	// Pipelines lists what runs can execute, nil where there are none.
 	Pipelines func() []Pipeline
+	// Start queues a run that somebody calls, Triggers tells about schedules; both are nil
+	// where no server runs.
+	Start    func(context.Context, Call) (nightcrier.Run, error)
+	Triggers func(context.Context) (Triggers, error)
 	// Webhooks takes what others post from this machine, nil where nobody may.
 	Webhooks *http.ServeMux
 	// Ready returns nil once the store answers and recovery is done.
@@ -124,6 +131,8 @@ func New(opt Options) *API {
 	a.journalRoutes(h)
 	a.runRoutes(h)
 	a.pipelineRoutes(h)
+	a.executeRoutes(h)
+	a.executionRoutes(h)
 	a.webhookRoutes(h)
 	a.healthRoutes(a.mux)
 	completeDescription(h.OpenAPI())

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -146,6 +147,10 @@ func (f *fake) LeasedRuns(context.Context) ([]nightcrier.Run, error) {
 func (f *fake) Steps(_ context.Context, id string) ([]nightcrier.Step, error) {
 	return []nightcrier.Step{{RunID: id, ID: "collect", Attempt: 1, Uses: "action:collect", State: nightcrier.StateSuccess, StartedAt: start,
 		Output: []byte(`{"facts":3}`), Artifacts: []nightcrier.Artifact{{Path: "a", SHA256: "d"}}, Usage: nightcrier.Usage{CostUSD: 0.5}}}, f.fail
+}
+
+func (f *fake) RunInput(_ context.Context, id string) (json.RawMessage, error) {
+	return []byte(`{"app":"shop"}`), f.fail
 }
 
 func (f *fake) CancelRun(_ context.Context, id, cause string) (nightcrier.Run, error) {

@@ -108,29 +108,50 @@ type stream struct {
 }
 
 func (s *stream) serveStream(ctx context.Context) error {
-	s.w.Header().Set("Content-Type", "text/event-stream")
-	s.w.Header().Set("Cache-Control", "no-store")
-	wake, stop := s.api.opt.Runs.WatchJournal(s.run)
-	defer stop()
-	keepAlive, poll := time.NewTicker(s.api.opt.KeepAlive), time.NewTicker(s.api.opt.Poll)
-	defer keepAlive.Stop()
-	defer poll.Stop()
+	s.beginStream()
 	if err := s.sendFrame(": %s\n\n", s.run); err != nil {
 		return err
 	}
+	return s.api.followRun(ctx, s.run, s.advanceStream, s.keepAlive)
+}
+
+// beginStream lifts the bounds that an answer has in all, and says what follows.
+func (s *stream) beginStream() {
+	liftBounds(s.rc)
+	s.w.Header().Set("Content-Type", "text/event-stream")
+	s.w.Header().Set("Cache-Control", "no-store")
+}
+
+// liftBounds lets an answer take as long as it takes. Not every writer has deadlines: the one
+// in process has none.
+func liftBounds(rc *http.ResponseController) {
+	_ = rc.SetReadDeadline(time.Time{}) // else who still listens would seem to be gone
+	_ = rc.SetWriteDeadline(time.Time{})
+}
+
+func (s *stream) keepAlive() error { return s.sendFrame(": keep-alive\n\n") }
+
+// followRun calls advance whenever something has become of a run, until that says that it is
+// done, the client has gone, or the server stops; silent is called now and then meanwhile.
+func (a *API) followRun(ctx context.Context, run string, advance func(context.Context) (done bool, err error), silent func() error) error {
+	wake, stop := a.opt.Runs.WatchJournal(run)
+	defer stop()
+	keepAlive, poll := time.NewTicker(a.opt.KeepAlive), time.NewTicker(a.opt.Poll)
+	defer keepAlive.Stop()
+	defer poll.Stop()
 	for {
-		if done, err := s.advanceStream(ctx); done || err != nil {
+		if done, err := advance(ctx); done || err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.api.closing:
+		case <-a.closing:
 			return nil
 		case <-wake:
 		case <-poll.C:
 		case <-keepAlive.C:
-			if err := s.sendFrame(": keep-alive\n\n"); err != nil {
+			if err := silent(); err != nil {
 				return err
 			}
 		}
@@ -180,7 +201,6 @@ func (s *stream) sendNew(ctx context.Context) error {
 // sendFrame writes one frame and flushes it. JSON holds no line breaks, so a frame
 // cannot be forged from inside.
 func (s *stream) sendFrame(format string, args ...any) error {
-	// Not every writer has deadlines: the one in process has none.
 	_ = s.rc.SetWriteDeadline(time.Now().Add(writeTime))
 	if _, err := fmt.Fprintf(s.w, format, args...); err != nil {
 		return err

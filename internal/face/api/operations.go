@@ -63,6 +63,13 @@ var operations = map[string]struct {
 	"cancel-run":              {ofRuns, "A queued run is dropped at once; one under way ends when its agent is gone.", append([]int{http.StatusConflict}, ofID...)},
 	"retry-run":               {ofRuns, "The answer is the new run. With fromStep it begins with what the steps before delivered.", append([]int{http.StatusConflict}, ofID...)},
 	"list-pipelines":          {ofRuns, "Those of the configured directory and of the product, as they are now. A run executes them as they were when it was admitted.", nil},
+	"start-run":               {ofRuns, "The answer is the run, which is queued. What it does is frozen when it is admitted.", ofCall},
+	"execute-pipeline":        {ofRuns, "Starts a run and answers when it has ended, however long that takes. A client that goes away cancels nothing: the run is among the executions.", ofCall},
+	"execute-pipeline-stream": {ofRuns, "Starts a run and sends server-sent events: step_started, iteration, step_completed, phase_started, agent_started, agent_completed, phase_completed, and pipeline_done as the last. With Last-Event-ID nothing is started: the stream goes on behind that event.", ofCall},
+	"list-executions":         {ofRuns, "Runs of pipelines as the older platform showed them, newest first.", []int{http.StatusBadRequest}},
+	"get-execution":           {ofRuns, "A run of a pipeline as the older platform showed it, with what its steps came to.", ofID},
+	"list-triggers":           {ofRuns, "The schedules of the pipelines as they are now.", nil},
+	"get-trigger-status":      {ofRuns, "Whether schedules are followed, and how many there are.", nil},
 	"list-events":             {ofEvents, "A page of events, also of those that started nothing.", []int{http.StatusBadRequest}},
 	"list-clusters":           {ofClusters, "The state of each fault source, and what the credential of its cluster may do.", nil},
 	"post-alerts":             {ofWebhooks, again, ofSender},
@@ -73,6 +80,7 @@ const again = "Any answer of 5xx asks for the payload again; what was stored of 
 
 var (
 	ofID     = []int{http.StatusBadRequest, http.StatusNotFound}
+	ofCall   = append([]int{http.StatusConflict, http.StatusRequestEntityTooLarge}, ofID...)
 	ofSender = []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}
 )
 

@@ -19,14 +19,9 @@ func (a *API) pipelineRoutes(h huma.API) {
 	huma.Register(h, newOperation("list-pipelines", http.MethodGet, "/pipelines", "Pipelines, by name"), a.listPipelines)
 }
 
-// pipelineList is a list that stands alone, as clients of the older platform expect it.
-type pipelineList struct {
-	Body []Pipeline `nullable:"false"`
-}
-
-func (a *API) listPipelines(context.Context, *struct{}) (*pipelineList, error) {
+func (a *API) listPipelines(context.Context, *struct{}) (*listOf[Pipeline], error) {
 	if a.opt.Pipelines == nil {
-		return &pipelineList{[]Pipeline{}}, nil
+		return &listOf[Pipeline]{[]Pipeline{}}, nil
 	}
-	return &pipelineList{notNil(a.opt.Pipelines())}, nil
+	return &listOf[Pipeline]{notNil(a.opt.Pipelines())}, nil
 }

@@ -44,10 +44,14 @@ func (a *API) webhookRoutes(h huma.API) {
 
 // limitBodies limits the bodies of all requests but those to webhooks.
 func limitBodies(h http.Handler) http.Handler {
-	limited := http.MaxBytesHandler(h, maxBody)
+	limited, calls := http.MaxBytesHandler(h, maxBody), http.MaxBytesHandler(h, maxCall)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, webhooksPath) {
 			h.ServeHTTP(w, r)
+			return
+		}
+		if strings.HasPrefix(r.URL.Path, "/api/v1/pipelines/") {
+			calls.ServeHTTP(w, r)
 			return
 		}
 		limited.ServeHTTP(w, r)

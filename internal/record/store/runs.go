@@ -76,6 +76,9 @@ type RunFilter struct {
 	SubjectID   string
 	Status      nightcrier.RunStatus
 	Key         string
+	// TriggeredBy is who or what asked for it, Outcome how it ended.
+	TriggeredBy string
+	Outcome     nightcrier.State
 	// Since leaves out what was queued before, Until what was queued at that time or later.
 	Since, Until time.Time
 	// Limit and Cursor are as those of an IncidentFilter.
@@ -91,6 +94,8 @@ func (s *Store) ListRuns(ctx context.Context, f RunFilter) ([]nightcrier.Run, st
 	q.addEqual("subject_id", f.SubjectID)
 	q.addEqual("status", string(f.Status))
 	q.addEqual("run_key", f.Key)
+	q.addEqual("triggered_by", f.TriggeredBy)
+	q.addEqual("outcome", string(f.Outcome))
 	if !f.Since.IsZero() {
 		q.addTerm("queued_at >= ?", toMicros(f.Since))
 	}

@@ -77,6 +77,15 @@ type Phase struct {
 	Steps     []Step `json:"steps"`
 }
 
+// StepIDs are the names of its steps.
+func (p Phase) StepIDs() []string {
+	ids := make([]string, len(p.Steps))
+	for i, s := range p.Steps {
+		ids[i] = s.ID
+	}
+	return ids
+}
+
 // OnFailure says what becomes of a run when a step failed.
 type OnFailure string
 

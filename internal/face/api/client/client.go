@@ -139,6 +139,11 @@ func (c *Client) Run(ctx context.Context, id string) (nightcrier.Run, error) {
 	return getJSON[nightcrier.Run](ctx, c, "/runs/"+url.PathEscape(id), nil)
 }
 
+// StartRun starts a run of a pipeline and returns it.
+func (c *Client) StartRun(ctx context.Context, pipeline string, b api.CallBody) (nightcrier.Run, error) {
+	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/pipelines/"+url.PathEscape(pipeline)+"/runs", nil, b)
+}
+
 // CancelRun stops a run and returns it.
 func (c *Client) CancelRun(ctx context.Context, id string) (nightcrier.Run, error) {
 	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/runs/"+url.PathEscape(id)+"/cancel", nil, nil)

@@ -1,0 +1,209 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/store"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// maxCall is how much may be sent to start a run: its input, and what stands around it.
+const maxCall = store.MaxRunInput + 4<<10
+
+// Call asks for a run of a pipeline.
+type Call struct {
+	Pipeline string
+	// Input is a JSON object of at most 1 MiB, nil for none.
+	Input json.RawMessage
+	// By says who asks, Priority how much it matters, and Deadline when the run must have
+	// ended, from now on; 0 means as the pipeline says.
+	By       string
+	Priority nightcrier.Severity
+	Deadline time.Duration
+}
+
+// CallBody is a Call as it is posted. Its names are those of the older platform.
+type CallBody struct {
+	InputData json.RawMessage `json:"input_data,omitempty" doc:"A JSON object of at most 1 MiB, which is the input of the run"`
+	UserID    string          `json:"user_id,omitempty" maxLength:"256" doc:"Who asks"`
+	Priority  string          `json:"priority,omitempty" enum:"info,warning,error,critical" doc:"How much it matters, beside faults that wait; warning when absent"`
+	Deadline  string          `json:"deadline,omitempty" maxLength:"32" doc:"How long it may take until it has ended, with the time in the queue, such as 90m"`
+}
+
+// Execution is what a run of a pipeline came to.
+type Execution struct {
+	Pipeline       string         `json:"pipeline"`
+	SessionID      string         `json:"session_id" doc:"The id of the run"`
+	Success        bool           `json:"success"`
+	Error          string         `json:"error,omitempty" doc:"Why it did not succeed"`
+	Steps          []ExecutedStep `json:"steps"`
+	StepsCompleted int            `json:"steps_completed" doc:"How many steps succeeded"`
+	TotalSteps     int            `json:"total_steps"`
+	TotalLatencyMS float64        `json:"total_latency_ms"`
+	TotalCostUSD   float64        `json:"total_cost_usd"`
+	URL            string         `json:"url,omitempty" doc:"The last that a step delivered under this name"`
+}
+
+// ExecutedStep is what a step came to: with its number, or with the name of its agent where it
+// was done beside others.
+type ExecutedStep struct {
+	Step        int             `json:"step,omitempty"`
+	AgentID     string          `json:"agent_id,omitempty"`
+	Skill       string          `json:"skill" doc:"action: and a name where nightcrier did it"`
+	Status      string          `json:"status" doc:"success, failed, timeout, cancelled, skipped, or running"`
+	Success     bool            `json:"success"`
+	ExecutionID string          `json:"execution_id" doc:"The run that did it"`
+	LatencyMS   float64         `json:"latency_ms"`
+	CostUSD     float64         `json:"cost_usd"`
+	Output      json.RawMessage `json:"output,omitempty"`
+	Error       string          `json:"error,omitempty"`
+	Skipped     string          `json:"skipped,omitempty" doc:"Why it was not to be done"`
+}
+
+// CallRequest is a call as it is sent.
+type CallRequest struct {
+	Name string `path:"name" maxLength:"253" doc:"The pipeline's name"`
+	Body CallBody
+}
+
+type streamRequest struct {
+	CallRequest
+	LastEventID string `header:"Last-Event-ID" maxLength:"64" doc:"The id of the last event that was received. Nothing is started then: the stream of that run goes on"`
+}
+
+func (a *API) executeRoutes(h huma.API) {
+	huma.Register(h, callOperation(acceptedOperation("start-run", "/pipelines/{name}/runs", "Start a run, without waiting for it")), a.startRun)
+	execute := callOperation(newOperation("execute-pipeline", http.MethodPost, "/pipelines/{name}/execute", "Run a pipeline to its end"))
+	execute.Responses["200"] = &huma.Response{Description: "What it came to, well or not",
+		Content: map[string]*huma.MediaType{"application/json": {Schema: h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Execution](), true, "Execution")}}}
+	huma.Register(h, execute, a.execute)
+	stream := callOperation(streamOperation("execute-pipeline-stream", "/pipelines/{name}/execute-stream", "Run a pipeline, and see it run"))
+	stream.Method, stream.Responses["200"].Description = http.MethodPost, "A stream of events of the run"
+	huma.Register(h, stream, a.executeStream)
+}
+
+// callOperation is one whose body may hold the input of a run.
+func callOperation(op huma.Operation) huma.Operation {
+	op.MaxBodyBytes = maxCall
+	return op
+}
+
+func (a *API) startRun(ctx context.Context, in *CallRequest) (*body[nightcrier.Run], error) {
+	run, err := a.callPipeline(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return &body[nightcrier.Run]{run}, nil
+}
+
+// callPipeline starts a run; its error is an answer.
+func (a *API) callPipeline(ctx context.Context, in *CallRequest) (nightcrier.Run, error) {
+	if a.opt.Start == nil {
+		return nightcrier.Run{}, newProblem(nightcrier.Unreachable, "no server runs here, and only a server can run a pipeline; start one with `nightcrier serve`")
+	}
+	c := Call{Pipeline: in.Name, Input: in.Body.InputData, By: cmp.Or(in.Body.UserID, "api"), Priority: nightcrier.Warning}
+	if in.Body.Priority != "" {
+		c.Priority, _ = nightcrier.ParseSeverity(in.Body.Priority)
+	}
+	if len(c.Input) > store.MaxRunInput {
+		return nightcrier.Run{}, newProblem(nightcrier.Invalid, fmt.Sprintf("input_data has %d bytes; at most %d are taken: hand over where it is", len(c.Input), store.MaxRunInput))
+	}
+	if in.Body.Deadline != "" {
+		d, err := time.ParseDuration(in.Body.Deadline)
+		if err != nil || d <= 0 {
+			return nightcrier.Run{}, newProblem(nightcrier.Invalid, fmt.Sprintf("deadline is %q: write how long the run may take, such as 90m", in.Body.Deadline))
+		}
+		c.Deadline = d
+	}
+	// Who goes away meanwhile has asked all the same.
+	run, err := a.opt.Start(context.WithoutCancel(ctx), c)
+	if err != nil {
+		return run, a.problemFor(ctx, err)
+	}
+	return run, nil
+}
+
+// execute answers when the run has ended. Who does not wait for that cancels nothing.
+func (a *API) execute(ctx context.Context, in *CallRequest) (*huma.StreamResponse, error) {
+	run, err := a.callPipeline(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		r, w := humago.Unwrap(hc)
+		liftBounds(http.NewResponseController(w))
+		q := newSequence(a.opt.Runs, run.ID, func(int, string, any) error { return nil })
+		err := a.followRun(r.Context(), run.ID, q.advance, func() error { return nil })
+		switch {
+		case r.Context().Err() != nil:
+		case err != nil:
+			writeProblem(w, a.problemFor(ctx, err).(*Problem))
+		case q.over == nil:
+			writeProblem(w, newProblem(nightcrier.Interrupted, "the server stops; run "+run.ID+" goes on when it is back, and /api/v1/executions/"+run.ID+" tells how"))
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(q.over) // a client that is gone cannot be told
+		}
+	}}, nil
+}
+
+// executeStream sends what becomes of a run, of a new one or of that which the client saw
+// before. Who goes away cancels nothing.
+func (a *API) executeStream(ctx context.Context, in *streamRequest) (*huma.StreamResponse, error) {
+	run, seen, err := a.streamedRun(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(hc huma.Context) {
+		r, w := humago.Unwrap(hc)
+		s := &stream{api: a, w: w, rc: http.NewResponseController(w), run: run.ID}
+		s.beginStream()
+		q := newSequence(a.opt.Runs, run.ID, func(n int, event string, data any) error {
+			if n <= seen {
+				return nil
+			}
+			raw, err := json.Marshal(data)
+			if err != nil {
+				return err
+			}
+			return s.sendFrame("id: %s/%d\nevent: %s\ndata: %s\n\n", run.ID, n, event, raw)
+		})
+		err := s.sendFrame(": run %s\n\n", run.ID)
+		if err == nil {
+			err = a.followRun(r.Context(), run.ID, q.advance, s.keepAlive)
+		}
+		if err != nil && r.Context().Err() == nil {
+			a.log.Warn("stream of a run broke off", "run", run.ID, "error", err)
+		}
+	}}, nil
+}
+
+// streamedRun is the run whose events are asked for, and how many were seen; its error is an
+// answer.
+func (a *API) streamedRun(ctx context.Context, in *streamRequest) (nightcrier.Run, int, error) {
+	if in.LastEventID == "" {
+		run, err := a.callPipeline(ctx, &in.CallRequest)
+		return run, 0, err
+	}
+	id, number, _ := strings.Cut(in.LastEventID, "/")
+	seen, err := strconv.Atoi(number)
+	if err != nil || seen < 0 {
+		return nightcrier.Run{}, 0, newProblem(nightcrier.Invalid, fmt.Sprintf("Last-Event-ID is %q: send the id of an event of such a stream, or leave it out to start a run", in.LastEventID))
+	}
+	run, err := a.readRun(ctx, id)
+	if err == nil && run.Pipeline != in.Name {
+		err = newProblem(nightcrier.NotFound, "run "+id+" is one of the pipeline "+run.Pipeline)
+	}
+	return run, seen, err
+}

@@ -27,7 +27,7 @@ func TestWhatSpeaksAgainstACause(t *testing.T) {
 		want        nightcrier.Confidence
 		first       string // of the steps
 	}{
-		"another node runs the image":         {scenetest.JoinDocs(web, waits, runs("r.invalid/web:2", "n1")), "image-pull-unauthorized", nightcrier.Medium, "Find out what node n2 lacks that node n1 has"},
+		"another node runs the image":         {scenetest.JoinDocs(web, waits, strings.NewReplacer("web-5d4f", "api-5d4f", "app: web", "app: api").Replace(runs("r.invalid/web:2", "n1"))), "image-pull-unauthorized", nightcrier.Medium, "Find out what node n2 lacks that node n1 has"},
 		"another node runs another image":     {scenetest.JoinDocs(web, waits, runs("r.invalid/web:1", "n1")), "image-pull-unauthorized", nightcrier.High, ""},
 		"it is ready again after two ends":    {ended("true", 2), "oom-killed", nightcrier.Medium, "Look again at 12:09:10 UTC"},
 		"it is ready between many ends":       {ended("true", 7), "oom-killed", nightcrier.High, ""},

@@ -343,7 +343,7 @@ func BlameNode(f *scene.Facts, n scene.Finding) scene.Finding {
 	n.Object, n.Lack = nightcrier.Object{Kind: "Node", Name: node}, nil
 	n.Summary = fmt.Sprintf("Only on node %s: %s", node, n.Summary)
 	n.Observed = append(n.Observed, scene.PodState(*well))
-	if well.Object.CreationTimestamp.Before(&failing.CreationTimestamp) && n.Confidence == nightcrier.High { // it may fail for all since
+	if strings.HasPrefix(n.Cause, "image-") && well.Object.CreationTimestamp.Before(&failing.CreationTimestamp) && n.Confidence == nightcrier.High { // a registry may refuse all since
 		n.Confidence = nightcrier.Medium
 	}
 	n.WrongIf = "the Pods on the other nodes started before it began"

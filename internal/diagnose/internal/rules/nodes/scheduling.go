@@ -442,6 +442,47 @@ func podGated(f *scene.Facts) []scene.Finding {
 	return out
 }
 
+// asked is what in a Pod's specification asks for what no node has.
+var asked = map[string]string{
+	"unschedulable-taint": "the tolerations", "unschedulable-selector": "the node selector or node affinity", "unschedulable-affinity": "the Pod affinity or anti-affinity",
+	"unschedulable-spread": "the topology spread constraints", "unschedulable-port": "the host port",
+}
+
+// askedOf is what the Pods ask for at present, as far as it is short.
+func askedOf(f *scene.Facts, cause string) string {
+	if len(f.Pods) == 0 {
+		return ""
+	}
+	spec := f.Pods[0].Object.Spec
+	var parts []string
+	switch cause {
+	case "unschedulable-selector":
+		for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
+			parts = append(parts, key+"="+spec.NodeSelector[key])
+		}
+	case "unschedulable-taint":
+		for _, t := range spec.Tolerations {
+			parts = append(parts, cmp.Or(t.Key, "all")+":"+cmp.Or(string(t.Effect), "all"))
+		}
+	case "unschedulable-spread":
+		for _, s := range spec.TopologySpreadConstraints {
+			parts = append(parts, s.TopologyKey)
+		}
+	case "unschedulable-port":
+		for _, c := range spec.Containers {
+			for _, p := range c.Ports {
+				if p.HostPort != 0 {
+					parts = append(parts, strconv.Itoa(int(p.HostPort)))
+				}
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (at present " + text.CutMiddle(strings.Join(parts, ", "), scene.MaxQuote) + ")"
+}
+
 func schedActions(f *scene.Facts, cause string) []scene.Step {
 	mend := f.Mend().String()
 	switch cause {
@@ -452,7 +493,7 @@ func schedActions(f *scene.Facts, cause string) []scene.Step {
 		}
 	case "unschedulable-taint", "unschedulable-selector", "unschedulable-affinity", "unschedulable-spread", "unschedulable-port":
 		return []scene.Step{
-			{Action: "Correct the tolerations, selector, affinity, spread or host port of " + mend, Do: scene.DoEdit, Outcome: "a node fits", Risk: "the Pod may land where it should not"},
+			{Action: "Correct " + asked[cause] + " of " + mend + askedOf(f, cause), Do: scene.DoEdit, Outcome: "a node fits", Risk: "the Pod may land where it should not"},
 			{Action: "Check labels and taints of the nodes against what was intended", Outcome: "tells a wrong Pod from a wrong node", Risk: "none: read only"},
 		}
 	case "unschedulable-volume", "unschedulable-volume-zone":

@@ -176,6 +176,21 @@ func registryOf(image string) string {
 
 var missingPullSecret = scene.NewPattern(`FailedToRetrieveImagePullSecret|Unable to retrieve some image pull secrets`)
 
+// renewSecret is the step that gives a workload the right to pull, by what its Pods name.
+func renewSecret(f *scene.Facts, image string) string {
+	if len(f.Pods) == 0 || f.Hearsay {
+		return fmt.Sprintf("Create or renew the pull secret for %s that %s names, in its namespace", registryOf(image), f.Mend())
+	}
+	var names []string
+	for _, ref := range f.Pods[0].Object.Spec.ImagePullSecrets {
+		names = append(names, text.CutMiddle(ref.Name, scene.MaxQuote))
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("Create a pull secret for %s and name it in the imagePullSecrets of %s, which names none, or of its ServiceAccount", registryOf(image), f.Mend())
+	}
+	return fmt.Sprintf("Create or renew the pull secret %s for %s in namespace %s, which %s names", strings.Join(names, ", "), registryOf(image), f.Mend().Namespace, f.Mend())
+}
+
 func imageActions(f *scene.Facts, cause, image string) []scene.Step {
 	mend := f.Mend().String()
 	switch cause {
@@ -189,8 +204,8 @@ func imageActions(f *scene.Facts, cause, image string) []scene.Step {
 		}
 	case "image-pull-unauthorized", "image-pull-secret-missing":
 		return []scene.Step{
-			{Action: "Create or renew the pull secret that " + mend + " names, in its namespace", Outcome: "the registry accepts the pull", Risk: "a wrong credential locks out others that share it"},
-			{Action: "Check that the repository's name is right: registries answer the same for one that does not exist", Outcome: "tells a missing right from a wrong name", Risk: "none: read only"},
+			{Action: renewSecret(f, image), Outcome: "the registry accepts the pull", Risk: "a wrong credential locks out others that share it"},
+			{Action: "Check that the name in " + image + " is right: registries answer the same for one that does not exist", Outcome: "tells a missing right from a wrong name", Risk: "none: read only"},
 		}
 	}
 	return []scene.Step{

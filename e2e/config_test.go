@@ -421,6 +421,15 @@ func agentEffects() map[string]func(*house) {
 			inc := h.done()
 			h.want(h.inWorkspace(inc, "output/artifacts/skill") == "# Mine\n# Mine\n" && inc.Skills[0].Version == "", "the skill is %q, %+v", h.inWorkspace(inc, "output/artifacts/skill"), inc.Skills)
 		},
+		"pipelines_dir": func(h *house) {
+			dir := filepath.Join(filepath.Dir(h.root), "pipelines")
+			h.must(os.MkdirAll(dir, 0o700))
+			h.must(os.WriteFile(filepath.Join(dir, "triage.yaml"), []byte("name: k8s-incident-triage\non: incident\nsteps:\n"+
+				"- {id: look-around, action: collect}\n- {id: investigate, skill: sre/k8s-troubleshooter, deliverable: report, required: false}\n- action: check\n- action: notify\n"), 0o600))
+			steps, err := h.start("pipelines_dir: "+dir).Store().Steps(h.t.Context(), h.done().RunID)
+			h.must(err)
+			h.want(len(steps) > 0 && steps[0].ID == "look-around", "the steps of the run are %+v", steps)
+		},
 		"skills.sources": func(h *house) {
 			cache, source := filepath.Join(filepath.Dir(h.root), "cache"), filepath.Join(filepath.Dir(h.root), "source")
 			for dir, text := range map[string]string{cache: "# Cached\n", source: "# Sourced\n"} {

@@ -152,7 +152,8 @@ func CutRunes(s string, n int) string {
 func CutLine(s string, n int) string { return CutBytes(fold(s, n+maxTag), n) }
 
 // CutMiddle returns s on one line, in at most n bytes. What is too long loses its middle:
-// an error says at its end why.
+// an error says at its end why. The end begins with a whole word, so that it can be looked
+// for where it is from.
 func CutMiddle(s string, n int) string {
 	const mark = " " + ellipsis + " "
 	s = FoldLine(s)
@@ -164,9 +165,19 @@ func CutMiddle(s string, n int) string {
 	for from < len(s) && !utf8.RuneStart(s[from]) {
 		from++
 	}
+	if before, _ := utf8.DecodeLastRuneInString(s[:from]); isWordRune(before) {
+		if end := strings.IndexFunc(s[from:], func(r rune) bool { return !isWordRune(r) }); end > 0 && end <= maxPart {
+			from += end
+		}
+	}
 	_, from = tagAround(s, from)
-	return head + mark + s[from:]
+	return head + mark + strings.TrimLeft(s[from:], " ")
 }
+
+// maxPart is how much of a word is left out with the middle that it stands in, in bytes.
+const maxPart = 40
+
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // FoldLine returns s on one line: white space of any kind is one space between words, and
 // what is hidden is dropped, orders to a terminal whole.

@@ -167,7 +167,7 @@ func TestCutMiddle(t *testing.T) {
 	long := "failed to start: " + strings.Repeat("wrapped ", 30) + "caused by: no such host"
 	for _, c := range []struct{ s, want string }{
 		{"short\n line", "short line"},
-		{long, "failed to start: wrapped wrapped wrap … rapped wrapped caused by: no such host"},
+		{long, "failed to start: wrapped wrapped wrap … wrapped caused by: no such host"},
 		{strings.Repeat("a", 60) + "‹secret:3f9a›" + strings.Repeat("b", 25), strings.Repeat("a", 37) + " … " + strings.Repeat("b", 25)},
 		{strings.Repeat("ä", 60), strings.Repeat("ä", 18) + " … " + strings.Repeat("ä", 19)},
 	} {

@@ -71,6 +71,25 @@ func TestMemoryBeforeTheKill(t *testing.T) {
 	t.Errorf("the memory is no fact: %+v", d.Report.Facts)
 }
 
+// Memory that was never measured near the limit makes the kill less certain to be the
+// workload's own; a few measurements say nothing.
+func TestMemoryFarFromItsLimit(t *testing.T) {
+	for want, values := range map[nightcrier.Confidence][]string{
+		nightcrier.Medium: {"10485760", "11534336", "12582912", "11534336", "12582912"},
+		nightcrier.High:   {"10485760", "11534336", "12582912"},
+	} {
+		c := newCluster(scenetest.Pod(scenetest.Crashing(137, "OOMKilled", 20*time.Minute), limited(corev1.ResourceMemory, "128Mi")))
+		in, m := input(c, scenetest.CartPod)
+		in.Sources = sources(scenetest.MetricAnswer(values...), nil, nil, new([]string))
+		d := run(t, in)
+		sound(t, d, m)
+		r := d.Report
+		if r.RootCause == nil || r.RootCause.Cause != "oom-killed" || r.RootCause.Confidence != want || strings.HasPrefix(r.Actions[0].Action, "Read in the kernel log of node") != (want == nightcrier.Medium) {
+			t.Errorf("%d values: %+v, first %q", len(values), r.RootCause, r.Actions[0].Action)
+		}
+	}
+}
+
 func TestThrottledCPU(t *testing.T) {
 	for share, want := range map[string]bool{"0.8312": true, "0.1": false, "NaN": false, "7": false} {
 		var asked []string

@@ -10,11 +10,16 @@ import (
 // phases are the packages of a diagnosis, each with those of them that it may import: a
 // rule is a function of the scene alone, and a report knows no rule.
 var phases = map[string][]string{
-	"scene":     nil,
-	"collect":   {"scene"},
-	"rules":     {"scene"},
-	"compose":   {"scene"},
-	"scenetest": {"scene"},
+	"scene":           nil,
+	"collect":         {"scene"},
+	"rules":           {"scene", "rules/network", "rules/nodes", "rules/pods", "rules/volumes", "rules/workloads"},
+	"rules/network":   {"scene"},
+	"rules/nodes":     {"scene"},
+	"rules/pods":      {"scene"},
+	"rules/volumes":   {"scene"},
+	"rules/workloads": {"scene"},
+	"compose":         {"scene"},
+	"scenetest":       {"scene"},
 }
 
 func TestPhasesOfADiagnosisMeetInTheScene(t *testing.T) {

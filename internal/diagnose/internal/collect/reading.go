@@ -389,6 +389,9 @@ func (c *Collector) lookAtList(q query) look {
 		},
 		take: func(body []byte) error { return c.takeList(q, body) },
 		fail: func(err error) error {
+			if nightcrier.CodeOf(err) == nightcrier.NotFound {
+				c.Reads-- // nothing is read of a kind that the server does not serve
+			}
 			c.closed[scene.KindIn{Kind: q.kind, Namespace: q.ns}] = c.closed[scene.KindIn{Kind: q.kind, Namespace: q.ns}] || nightcrier.CodeOf(err) == nightcrier.Refused
 			return c.noteFailure(q.shortName(c.home), err)
 		},

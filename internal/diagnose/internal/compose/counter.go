@@ -1,8 +1,10 @@
 package compose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +32,7 @@ func (a *assembler) counterFinding(n scene.Finding) (all []counter) {
 	if a.f.Hearsay {
 		return nil
 	}
-	for _, look := range []func(scene.Finding) (counter, bool){a.imageRunsElsewhere, a.webhookAnswers, a.policyNotEnforced, a.isReadyAgain, a.cordonedBefore} {
+	for _, look := range []func(scene.Finding) (counter, bool){a.imageRunsElsewhere, a.webhookAnswers, a.policyNotEnforced, a.isReadyAgain, a.endedBefore, a.cordonedBefore, a.memoryWasFree} {
 		if c, found := look(n); found {
 			all = append(all, c)
 		}
@@ -187,9 +189,14 @@ func (a *assembler) isReadyAgain(n scene.Finding) (counter, bool) {
 // longBefore is how much older than a fault a cordon is that did not bring it about alone.
 const longBefore = 24 * time.Hour
 
-// cordonedBefore: a node that was closed long before the trouble began is not what changed.
+// unschedulableOf tells how many of all nodes the scheduler finds cordoned.
+var unschedulableOf = scene.NewPattern(`^0/(\d{1,6}) nodes are available:.*?(\d{1,6}) node\(s\) were unschedulable`)
+
+// cordonedBefore: nodes that were closed long before the trouble began, and are the fewer of
+// those that do not fit, are not what changed. Where they are the only ones that would fit,
+// their age refutes nothing.
 func (a *assembler) cordonedBefore(n scene.Finding) (counter, bool) {
-	if n.Cause != "node-cordoned" && n.Cause != "unschedulable-cordoned" {
+	if n.Cause != "unschedulable-cordoned" || !a.othersFitLess(n.Object) {
 		return counter{}, false
 	}
 	broke := a.firstSign(n.Object)
@@ -206,6 +213,103 @@ func (a *assembler) cordonedBefore(n scene.Finding) (counter, bool) {
 		}
 	}
 	return counter{}, false
+}
+
+// othersFitLess reports whether the scheduler rules out as many nodes for other reasons as
+// for a cordon.
+func (a *assembler) othersFitLess(o nightcrier.Object) bool {
+	for i := range a.f.Scene.Pods {
+		p := &a.f.Scene.Pods[i].Object
+		m := unschedulableOf.FindStringSubmatch(scene.SchedulerMessage(p))
+		if m == nil || a.f.Scene.WorkloadAbove("Pod", p) != o {
+			continue
+		}
+		all, _ := strconv.Atoi(m[1]) // of a few digits, by the pattern
+		closed, _ := strconv.Atoi(m[2])
+		return 2*closed <= all
+	}
+	return false
+}
+
+// Bounds of what is measured of a container that was killed for its memory.
+const (
+	enoughPoints = 5
+	nearLimit    = 0.5 // a peak between two measurements may reach the limit from there
+)
+
+// memoryWasFree: what was measured well below the limit all the time may have been killed by
+// something else, or in one leap.
+func (a *assembler) memoryWasFree(n scene.Finding) (counter, bool) {
+	if n.Cause != "oom-killed" {
+		return counter{}, false
+	}
+	s := a.f.Scene
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if s.WorkloadAbove("Pod", &p.Object) != n.Object {
+			continue
+		}
+		for _, c := range scene.PodContainers(p) {
+			m, points := a.f.MeasuredOf(c, func(m scene.Measured) []scene.Point { return m.Memory })
+			limit := c.Spec.Resources.Limits.Memory()
+			if len(points) < enoughPoints || limit.IsZero() || c.LastTermination() == nil {
+				continue
+			}
+			most := slices.MaxFunc(points, func(x, y scene.Point) int { return cmp.Compare(x.Value, y.Value) })
+			share := most.Value / limit.AsApproximateFloat64()
+			if share >= nearLimit {
+				return counter{}, false
+			}
+			return counter{
+				seen:    scene.Observation{Text: fmt.Sprintf("the memory of %s was never measured above %.0f %% of its limit of %s", c, 100*share, limit), Quote: most.Text, Ref: m.Ref},
+				atMost:  nightcrier.Medium,
+				ask:     fmt.Sprintf("Read in the kernel log of node %s which process was killed, and how large it was: %s was never measured above %.0f %% of its limit", p.Object.Spec.NodeName, c, 100*share),
+				command: scene.DoLook.Command(nightcrier.Object{Kind: "Node", Name: p.Object.Spec.NodeName}),
+			}, true
+		}
+	}
+	return counter{}, false
+}
+
+// endedLongBefore is how much older than a fault the last end of a container is that has
+// little to do with it.
+const endedLongBefore = 30 * time.Minute
+
+// ofEnds are causes that say that containers end.
+var ofEnds = []string{"container-crash", "crash-on-start", "liveness-probe-failing", "main-process-exits", "oom-killed", "startup-probe-failing"}
+
+// endedBefore: containers that have run since long before the sender says that the fault
+// began did not bring it about by ending.
+func (a *assembler) endedBefore(n scene.Finding) (counter, bool) {
+	began := a.in.Event.OccurredAt
+	if !slices.Contains(ofEnds, n.Cause) || began.IsZero() || a.in.Event.FaultType == nightcrier.Asked {
+		return counter{}, false
+	}
+	s := a.f.Scene
+	var c counter
+	var last time.Time
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if scene.IsFinished(&p.Object) || s.WorkloadAbove("Pod", &p.Object) != n.Object {
+			continue
+		}
+		if !scene.IsPodReady(&p.Object) {
+			return counter{}, false
+		}
+		for _, ct := range scene.PodContainers(p) {
+			if end := ct.LastTermination(); end != nil && end.FinishedAt.After(last) {
+				last = end.FinishedAt.Time
+				c.seen = scene.Observation{Text: fmt.Sprintf("%s ended last at %s, %s before the fault is said to have begun", ct, timeOfDay(last), spanText(began.Sub(last))), Quote: last.UTC().Format(time.RFC3339), Ref: p.Ref}
+			}
+		}
+	}
+	if last.IsZero() || began.Sub(last) < endedLongBefore {
+		return counter{}, false
+	}
+	c.atMost = nightcrier.Medium
+	c.ask = fmt.Sprintf("Find out what is wrong with %s at present: its containers have run since before the fault began", n.Object)
+	c.command = scene.DoReadLog.Command(n.Object)
+	return c, true
 }
 
 // weighFindings looks for what speaks against each finding that is told, and makes those

@@ -82,7 +82,7 @@ func TestBudgets(t *testing.T) {
 		{"gives way", budget("disruptionsAllowed: 1, currentHealthy: 2, desiredHealthy: 1, expectedPods: 2") + node("true"), "Node", "n1", "", ""},
 	})
 	unready := scenetest.New(t, strings.Replace(budget("disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 1, expectedPods: 1"), `"True"`, `"False"`, 1)+node("true"))
-	n := budgetBlocksDrain(unready)
+	n := foundOf(ApplySceneRules(unready), "pdb-blocks-drain")
 	if len(n) != 1 || len(n[0].DependsOn) != 1 || n[0].DependsOn[0].Name != "cart-1" {
 		t.Errorf("the Pods that are not ready are the cause: %+v", n)
 	}

@@ -61,8 +61,8 @@ func TestStuckInDeletion(t *testing.T) {
 	if n := top(space(scenetest.LongName, content)); !strings.Contains(n.Summary, "1h0m: finalizer kubernetes waits: Some resources are remaining: widgets.example.com") {
 		t.Errorf("%q", n.Summary)
 	}
-	user := podOf("db", "app: db", "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]", true)
-	if n := top(scenetest.JoinDocs(claim(scenetest.LongName), user)); !strings.Contains(n.Summary, podNameOf("db")) {
+	user := scenetest.PodOf("db", "app: db", "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]", true)
+	if n := top(scenetest.JoinDocs(claim(scenetest.LongName), user)); !strings.Contains(n.Summary, scenetest.PodNameOf("db")) {
 		t.Errorf("who uses the claim is not told: %q", n.Summary)
 	}
 	if n := top(dying("example.com/hold", scenetest.LongName)); len(n.Affected) != 1 {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestIngress(t *testing.T) {
-	shop := scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "app: cart", "{name: web, port: 80, targetPort: 8080}"))
+	shop := scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app: cart", "{name: web, port: 80, targetPort: 8080}"))
 	class := `{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: nginx}}`
 	ingress := func(spec, backend string) string {
 		return fmt.Sprintf(`{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {namespace: shop, name: web, creationTimestamp: %q}, spec: {%s rules: [{host: shop.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {%s}}]}}]}}`, scenetest.LongName, spec, backend)

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
 )
 
@@ -114,12 +113,12 @@ func TestEvictionIsHistoryOnceTheWorkloadIsWell(t *testing.T) {
 	} {
 		f := scenetest.FactsOf(evictedPod(c.message, c.ago))
 		f.Scene = scenetest.New(t, cartOf+c.ready+"}}")
-		if got := podEvicted(f); len(got) > 0 != c.fires {
+		if got := foundOf(ApplyRules(f), "pod-evicted"); len(got) > 0 != c.fires {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
 	bare := ownedBy(scenetest.FactsOf(evictedPod(memory, 72*time.Hour)), "Pod", "cart")
-	if got := podEvicted(bare); len(got) != 1 || got[0].DependsOn[0].Name != "n1" {
+	if got := foundOf(ApplyRules(bare), "pod-evicted"); len(got) != 1 || got[0].DependsOn[0].Name != "n1" {
 		t.Errorf("a Pod that nobody makes again: %+v", got)
 	}
 }
@@ -153,53 +152,20 @@ func TestPreempted(t *testing.T) {
 			counted = "2}}"
 		}
 		f := inScene(scenetest.New(t, cartOf+counted+c.objects), "Deployment", "cart")
-		got := rankFindings(podPreempted(f))
+		got := foundOf(ApplyRules(f), "pod-preempted")
 		if len(got) != 1 || !strings.Contains(got[0].Summary, c.says) {
 			t.Errorf("%s: %+v", name, got)
 			continue
 		}
 		scenetest.CheckFinding(t, got[0])
 	}
-	if got := podPreempted(inScene(scenetest.New(t, cartOf+"2}}"+event("Preempted by shop/important on node n1", "")), "Deployment", "cart")); len(got) > 0 {
+	if got := foundOf(ApplyRules(inScene(scenetest.New(t, cartOf+"2}}"+event("Preempted by shop/important on node n1", "")), "Deployment", "cart")), "pod-preempted"); len(got) > 0 {
 		t.Errorf("back again: %+v", got)
 	}
-	if got := podPreempted(inScene(scenetest.New(t, cartOf+"2}}"+victim+ready+strings.Replace(ready, "a1b2c", "d3e4f", 1)), "Deployment", "cart")); len(got) > 0 {
+	if got := foundOf(ApplyRules(inScene(scenetest.New(t, cartOf+"2}}"+victim+ready+strings.Replace(ready, "a1b2c", "d3e4f", 1)), "Deployment", "cart")), "pod-preempted"); len(got) > 0 {
 		t.Errorf("replaced while it ends: %+v", got)
 	}
-	if got := podPreempted(inScene(scenetest.New(t, strings.Replace(cartOf, "cart", "car", 1)+"1}}"+event("Preempted by shop/important on node n1", "")), "Deployment", "car")); len(got) > 0 {
+	if got := foundOf(ApplyRules(inScene(scenetest.New(t, strings.Replace(cartOf, "cart", "car", 1)+"1}}"+event("Preempted by shop/important on node n1", "")), "Deployment", "car")), "pod-preempted"); len(got) > 0 {
 		t.Errorf("another's Pod: %+v", got)
-	}
-}
-
-// What fails on one node alone, while the same Pod runs on another, is the node's; what has
-// no twin that is well, or fails on two, may be the Pod's own.
-func TestBlameNode(t *testing.T) {
-	pod := func(name, node, image string, ready bool) *corev1.Pod {
-		p := scenetest.Pod(func(p *corev1.Pod) {
-			p.Name, p.Spec.NodeName, p.Spec.Containers[0].Image = name, node, image
-		})
-		if ready {
-			scenetest.Ready(time.Hour)(p)
-		}
-		return p
-	}
-	for name, c := range map[string]struct {
-		pods []*corev1.Pod
-		want string
-	}{
-		"runs elsewhere":             {[]*corev1.Pod{pod("a", "n1", "x", false), pod("b", "n2", "x", true)}, "Node"},
-		"fails on two":               {[]*corev1.Pod{pod("a", "n1", "x", false), pod("b", "n2", "x", false), pod("c", "n3", "x", true)}, "Deployment"},
-		"runs there too":             {[]*corev1.Pod{pod("a", "n1", "x", false), pod("b", "n1", "x", true), pod("c", "n2", "x", true)}, "Deployment"},
-		"another image is elsewhere": {[]*corev1.Pod{pod("a", "n1", "x", false), pod("b", "n2", "y", true)}, "Deployment"},
-		"alone":                      {[]*corev1.Pod{pod("a", "n1", "x", false)}, "Deployment"},
-	} {
-		f := scenetest.FactsOf(c.pods...)
-		f.CountPods(f.Pods)
-		if n := blameNode(f, scene.Finding{Cause: "files-exhausted", Object: f.Mend()}); n.Object.Kind != c.want {
-			t.Errorf("%s: %s, want a %s", name, n.Object, c.want)
-		}
-		if n := blameNode(f, scene.Finding{Cause: "missing-secret", Object: f.Mend()}); n.Object != f.Mend() {
-			t.Errorf("%s: what no node has to do with is blamed on %s", name, n.Object)
-		}
 	}
 }

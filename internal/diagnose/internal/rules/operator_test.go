@@ -24,7 +24,7 @@ func TestSaysTrouble(t *testing.T) {
 	} {
 		s := scenetest.New(t, `{apiVersion: example.com/v1, kind: Thing, metadata: {namespace: shop, name: x}, status: {`+c.status+`}}`)
 		got := ""
-		for _, n := range rankFindings(saysTrouble(s)) {
+		for _, n := range ApplySceneRules(s) {
 			scenetest.CheckFinding(t, n)
 			got = n.Cause + " " + n.Summary
 		}

@@ -1,11 +1,16 @@
-// Package rules holds what is known about causes, a file for each area. A rule is a function
-// of the scene alone: it returns nothing unless its predicate holds, and names what it saw.
+// Package rules runs what is known about causes: a package below it for each part of a
+// cluster, a file there for each area. A rule is a function of the scene alone: it returns nothing unless its predicate holds, and names what it saw.
 package rules
 
 import (
 	"cmp"
 	"slices"
 
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/rules/network"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/rules/nodes"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/rules/pods"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/rules/volumes"
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/rules/workloads"
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 )
 
@@ -40,18 +45,7 @@ func Judge(f *scene.Facts) (own, all []scene.Finding) {
 }
 
 // areas are all that is known, ordered by name.
-var areas = sortAreas([]scene.Area{
-	// why a Pod is not made, does not start, ends or is not ready
-	certificateRules, configurationRules, crashRules, creationRules, cronRules, dependencyRules, environmentRules, exhaustionRules, filesystemRules, gateRules, imageRules, initContainerRules, jobRules, logRules, memoryRules, probeRules, runningRules, startRules, storeRules,
-	// controllers and what they are kept from
-	autoscalerRules, budgetRules, daemonRules, evictionRules, finalizerRules, rolloutRules, scaleRules, statefulRules,
-	// nodes and who is put on them
-	controlPlaneRules, nodeRules, operatorRules, schedulingRules,
-	// the way to a Pod
-	dnsRules, ingressRules, policyRules, serviceRules,
-	// volumes
-	attachRules, claimRules,
-})
+var areas = sortAreas(slices.Concat(network.Areas(), nodes.Areas(), pods.Areas(), volumes.Areas(), workloads.Areas()))
 
 // causes are those of all areas, by id.
 var causes = sortCauses(areas)
@@ -96,7 +90,7 @@ func ApplyRules(f *scene.Facts) []scene.Finding {
 		}
 	}
 	for i := range all {
-		all[i] = blameNode(f, all[i])
+		all[i] = nodes.BlameNode(f, all[i])
 	}
 	return rankFindings(all)
 }

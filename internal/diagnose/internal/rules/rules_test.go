@@ -109,7 +109,7 @@ func TestOutOfMemory(t *testing.T) {
 			return f
 		}(), []string{"oom-killed", "job-backoff-limit"}},
 	})
-	n := outOfMemory(scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(137, "OOMKilled", time.Second), limits("32Mi", "64Mi"))))[0]
+	n := ApplyRules(scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(137, "OOMKilled", time.Second), limits("32Mi", "64Mi"))))[0]
 	if !strings.Contains(n.Summary, "64Mi") || !strings.Contains(n.Observed[1].Text, "requests 32Mi") {
 		t.Errorf("the limit is not told: %+v", n)
 	}
@@ -131,8 +131,8 @@ func TestCrash(t *testing.T) {
 	}
 	check(t, []rulecase{
 		{"on start", scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(1, "Error", time.Second))), []string{"crash-on-start"}},
-		{"at the bound", scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(1, "Error", startTime))), []string{"crash-on-start"}},
-		{"after the bound", scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(1, "Error", startTime+time.Second))), []string{"container-crash"}},
+		{"at the bound", scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(1, "Error", time.Minute))), []string{"crash-on-start"}},
+		{"after the bound", scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(1, "Error", time.Minute+time.Second))), []string{"container-crash"}},
 		{"init container", scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(1, "Error", time.Second), init)), []string{"crash-on-start"}},
 		{"recovered long ago", scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(1, "Error", time.Second), scenetest.Ready(scene.SettleTime+time.Second))), nil},
 		{"ready, but only just", scenetest.FactsOf(scenetest.Pod(scenetest.Crashing(1, "Error", time.Second), scenetest.Ready(scene.SettleTime-time.Second))), []string{"crash-on-start"}},
@@ -266,7 +266,7 @@ func TestJobFailed(t *testing.T) {
 		{"because of its image", job(failedWith("DeadlineExceeded"), scenetest.Pod(waiting("ErrImageNeverPull", "is not present with pull policy of Never"))), []string{"image-not-present", "job-deadline-exceeded"}},
 		{"still running", job(batchv1.Job{}), nil},
 	})
-	n := jobFailed(job(failedWith("BackoffLimitExceeded"), ended))[0]
+	n := foundOf(ApplyRules(job(failedWith("BackoffLimitExceeded"), ended)), "job-backoff-limit")[0]
 	if !strings.Contains(n.Summary, "exit code 42") {
 		t.Errorf("the exit code is not told: %q", n.Summary)
 	}
@@ -423,21 +423,5 @@ func TestCausesArePublishedInOrder(t *testing.T) {
 	list[0].ID = "changed"
 	if Causes()[0].ID == "changed" {
 		t.Error("Causes hands out its own list")
-	}
-}
-
-func TestWhyANodeIsBad(t *testing.T) {
-	for _, tt := range []struct {
-		give corev1.NodeCondition
-		want string
-	}{
-		{corev1.NodeCondition{}, ""},
-		{corev1.NodeCondition{Reason: "KubeletNotReady"}, " (KubeletNotReady)"},
-		{corev1.NodeCondition{Message: "PLEG is not healthy.\n"}, ": PLEG is not healthy"},
-		{corev1.NodeCondition{Reason: "KubeletNotReady", Message: "PLEG\x1b[31m is not healthy"}, " (KubeletNotReady): PLEG is not healthy"},
-	} {
-		if got := conditionReason(tt.give); got != tt.want {
-			t.Errorf("%v: %q, want %q", tt.give, got, tt.want)
-		}
 	}
 }

@@ -43,7 +43,7 @@ func TestComplainsWhileReady(t *testing.T) {
 	const nameless = "could not charge the card: name resolver error: produced zero addresses\n"
 	const pool = "ERROR HikariPool-1 - Connection is not available, request timed out after 30005ms"
 	const telemetry = "WARN otel-collector:4317: connection refused"
-	fine := strings.Repeat("INFO 200 GET /\n", recentLines)
+	fine := strings.Repeat("INFO 200 GET /\n", scene.RecentLines)
 	check(t, []rulecase{
 		{"nobody behind it", runs(t, logAt(refused, 2, 1), "false"), []string{"dependency-refused"}},
 		{"no such Service", runs(t, logAt(wrong, 2, 1), "true"), []string{"dependency-name-unresolved"}},
@@ -86,7 +86,7 @@ func TestLogsErrors(t *testing.T) {
 		"nobody asks": {runs(t, logAt(unknown, 6, 1), "true"), "low negative rate"},
 		"its cause":   {askedAbout(runs(t, logAt(traced, 6, 1), "true")), "medium region EU-9 is unknown"},
 		"few":         {askedAbout(runs(t, logAt(unknown, 3, 1), "true")), ""},
-		"among much":  {askedAbout(runs(t, strings.Repeat("INFO 200 GET /\n", recentLines)+logAt(unknown, 6, 1), "true")), ""},
+		"among much":  {askedAbout(runs(t, strings.Repeat("INFO 200 GET /\n", scene.RecentLines)+logAt(unknown, 6, 1), "true")), ""},
 		"over":        {askedAbout(runs(t, logAt(unknown, 6, 30), "true")), ""},
 	} {
 		got := ""

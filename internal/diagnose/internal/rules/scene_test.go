@@ -8,6 +8,16 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
 )
 
+// foundOf are the findings of one cause.
+func foundOf(all []scene.Finding, cause string) (of []scene.Finding) {
+	for _, n := range all {
+		if n.Cause == cause {
+			of = append(of, n)
+		}
+	}
+	return of
+}
+
 // checkScene runs all rules about the surroundings and compares the causes, as
 // "cause Kind name", the best first.
 func checkScene(t *testing.T, s *scene.Scene, want ...string) {

@@ -85,7 +85,7 @@ func TestPendingIsNotYetUnschedulable(t *testing.T) {
 	}
 	s := scenetest.New(t, oneSmallNode+alone+too)
 	s = scenetest.Unlisted(s)
-	if got := fitsNowhereCauses(inScene(s, "Pod", "cart")); len(got) > 0 {
+	if got := foundOf(ApplyRules(inScene(s, "Pod", "cart")), "unschedulable-cpu"); len(got) > 0 {
 		t.Errorf("with nodes unread: %v", got)
 	}
 }
@@ -102,11 +102,6 @@ func TestANodeIsBeingAdded(t *testing.T) {
 	if got := comes(time.Hour); len(got) != 1 {
 		t.Errorf("the node never came: %+v", got)
 	}
-}
-
-func fitsNowhereCauses(f *scene.Facts) map[string]int {
-	_, causes := fitsNowhere(f, &f.Pods[0])
-	return causes
 }
 
 func TestSchedulersSentences(t *testing.T) {

@@ -37,71 +37,49 @@ func (c scenecase) scene(t *testing.T, complete ...string) *scene.Scene {
 	return s
 }
 
-// deploymentOf is a Deployment called name whose Pods have labels, with more of
-// its Pod's spec.
-func deploymentOf(name, labels, spec string) string {
-	return fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: shop, name: %[1]s, creationTimestamp: %[4]q}, spec: {replicas: 1, selector: {matchLabels: {%[2]s}}, template: {metadata: {labels: {%[2]s}}, spec: {%[3]s}}}}`, name, labels, spec, scenetest.LongName)
-}
-
-// podOf is a running Pod of Deployment name, ready or not.
-func podOf(name, labels, spec string, ready bool) string {
-	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {namespace: shop, name: %[1]s-7d4b9c8f6d-x7k2p, creationTimestamp: %[5]q, labels: {%[2]s, pod-template-hash: 7d4b9c8f6d}, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: %[1]s-7d4b9c8f6d, controller: true, uid: u}]}, spec: {%[3]s}, status: {phase: Running, podIP: 10.0.0.9, conditions: [{type: Ready, status: %[6]q}], containerStatuses: [{name: app, ready: %[4]t, state: {running: {startedAt: %[5]q}}}]}}`,
-		name, labels, spec, ready, scenetest.LongName, map[bool]string{true: "True", false: "False"}[ready])
-}
-
-// podNameOf is the name of the Pod that podOf makes.
-func podNameOf(name string) string { return name + "-7d4b9c8f6d-x7k2p" }
-
-const app8080 = "containers: [{name: app, ports: [{containerPort: 8080, name: http}]}]"
-
-// well is Deployment name with its ready Pod.
-func well(name, labels, spec string) string {
-	return scenetest.JoinDocs(deploymentOf(name, labels, spec), podOf(name, labels, spec, true))
-}
-
 func TestServiceSelector(t *testing.T) {
 	const found = "service-selector-mismatch Service cart"
 	checkScenes(t, []scenecase{
-		{"one value differs", scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "app: cartt", scenetest.Port80)), nil, []string{found}},
-		{"one label too many", scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "app: cart, tier: web", scenetest.Port80)), nil, []string{found}},
-		{"the key differs", scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "app.kubernetes.io/name: cart", scenetest.Port80)), nil, []string{found}},
-		{"named with an ending", scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart-svc", "app: x", scenetest.Port80)), nil, []string{"service-selector-mismatch Service cart-svc"}},
-		{"another Service serves it well", scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart-external", "app: cart", scenetest.Port80), scenetest.ServiceOf("cart", "app: crat", scenetest.Port80)), nil, []string{found}},
-		{"only labels are near", scenetest.JoinDocs(well("server", "app: cart, tier: backend", app8080), scenetest.ServiceOf("cart", "app: cart, tier: bakcend", scenetest.Port80)), nil, []string{found}},
-		{"only labels are near, and one is too many", scenetest.JoinDocs(well("server", "app: cart", app8080), scenetest.ServiceOf("cart", "app: cart, tier: back", scenetest.Port80)), nil, []string{found}},
-		{"no Pods were made either", scenetest.JoinDocs(deploymentOf("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "app: x", scenetest.Port80), podOf("other", "app: other", app8080, true)), nil, []string{found}},
+		{"one value differs", scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app: cartt", scenetest.Port80)), nil, []string{found}},
+		{"one label too many", scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app: cart, tier: web", scenetest.Port80)), nil, []string{found}},
+		{"the key differs", scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app.kubernetes.io/name: cart", scenetest.Port80)), nil, []string{found}},
+		{"named with an ending", scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart-svc", "app: x", scenetest.Port80)), nil, []string{"service-selector-mismatch Service cart-svc"}},
+		{"another Service serves it well", scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart-external", "app: cart", scenetest.Port80), scenetest.ServiceOf("cart", "app: crat", scenetest.Port80)), nil, []string{found}},
+		{"only labels are near", scenetest.JoinDocs(scenetest.WellPods("server", "app: cart, tier: backend", scenetest.App8080), scenetest.ServiceOf("cart", "app: cart, tier: bakcend", scenetest.Port80)), nil, []string{found}},
+		{"only labels are near, and one is too many", scenetest.JoinDocs(scenetest.WellPods("server", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app: cart, tier: back", scenetest.Port80)), nil, []string{found}},
+		{"no Pods were made either", scenetest.JoinDocs(scenetest.DeploymentOf("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app: x", scenetest.Port80), scenetest.PodOf("other", "app: other", scenetest.App8080, true)), nil, []string{found}},
 
-		{"it matches", scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, nil},
-		{"Pods are not made yet", scenetest.JoinDocs(deploymentOf("cart", "app: cart", app8080), podOf("other", "app: other", app8080, true), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, nil},
-		{"a canary that is not deployed", scenetest.JoinDocs(well("cart", "app: cart, track: stable", app8080), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80), scenetest.ServiceOf("cart-canary", "app: cart, track: canary", scenetest.Port80)), nil, nil},
-		{"meant for another part, which is not deployed", scenetest.JoinDocs(well("vttablet", "app: vitess, component: vttablet", app8080), scenetest.ServiceOf("vtgate", "app: vitess, component: vtgate", scenetest.Port80)), nil, nil},
-		{"nothing like it", scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80), scenetest.ServiceOf("search", "app: search", scenetest.Port80)), nil, nil},
-		{"labels of the whole application", scenetest.JoinDocs(well("cart", "app: shop, part: cart", app8080), well("pay", "app: shop, part: pay", app8080), scenetest.ServiceOf("search", "app: shop, part: search", scenetest.Port80)), nil, nil},
-		{"without a selector", scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "", scenetest.Port80)), nil, nil},
-		{"scaled to zero", scenetest.JoinDocs(strings.Replace(deploymentOf("cart", "app: cart", app8080), "replicas: 1", "replicas: 0", 1), podOf("x", "app: x", app8080, true), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, []string{"scaled-to-zero Deployment cart"}},
-		{"its endpoints are ready", scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "app: x", scenetest.Port80),
+		{"it matches", scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, nil},
+		{"Pods are not made yet", scenetest.JoinDocs(scenetest.DeploymentOf("cart", "app: cart", scenetest.App8080), scenetest.PodOf("other", "app: other", scenetest.App8080, true), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, nil},
+		{"a canary that is not deployed", scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart, track: stable", scenetest.App8080), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80), scenetest.ServiceOf("cart-canary", "app: cart, track: canary", scenetest.Port80)), nil, nil},
+		{"meant for another part, which is not deployed", scenetest.JoinDocs(scenetest.WellPods("vttablet", "app: vitess, component: vttablet", scenetest.App8080), scenetest.ServiceOf("vtgate", "app: vitess, component: vtgate", scenetest.Port80)), nil, nil},
+		{"nothing like it", scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80), scenetest.ServiceOf("search", "app: search", scenetest.Port80)), nil, nil},
+		{"labels of the whole application", scenetest.JoinDocs(scenetest.WellPods("cart", "app: shop, part: cart", scenetest.App8080), scenetest.WellPods("pay", "app: shop, part: pay", scenetest.App8080), scenetest.ServiceOf("search", "app: shop, part: search", scenetest.Port80)), nil, nil},
+		{"without a selector", scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "", scenetest.Port80)), nil, nil},
+		{"scaled to zero", scenetest.JoinDocs(strings.Replace(scenetest.DeploymentOf("cart", "app: cart", scenetest.App8080), "replicas: 1", "replicas: 0", 1), scenetest.PodOf("x", "app: x", scenetest.App8080, true), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, []string{"scaled-to-zero Deployment cart"}},
+		{"its endpoints are ready", scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app: x", scenetest.Port80),
 			`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: shop, name: cart-1, labels: {kubernetes.io/service-name: cart}}, endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]}`), nil, nil},
 	})
-	partial := scenecase{manifests: scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "app: x", scenetest.Port80))}.scene(t)
+	partial := scenecase{manifests: scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app: x", scenetest.Port80))}.scene(t)
 	partial = scenetest.Unlisted(partial)
 	checkScene(t, partial)
 
-	n := ApplySceneRules(scenecase{manifests: scenetest.JoinDocs(well("cart", "app: cart", app8080), scenetest.ServiceOf("cart", "app: cartt", scenetest.Port80))}.scene(t))[0]
+	n := ApplySceneRules(scenecase{manifests: scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", scenetest.App8080), scenetest.ServiceOf("cart", "app: cartt", scenetest.Port80))}.scene(t))[0]
 	if n.Confidence != nightcrier.High || !strings.Contains(n.Summary, "asks for app=cartt, and the Pods of Deployment shop/cart have app=cart") {
 		t.Errorf("%s %q", n.Confidence, n.Summary)
 	}
 }
 
 func TestServicePodsNotReady(t *testing.T) {
-	young := strings.ReplaceAll(podOf("cart", "app: cart", app8080, false), scenetest.LongName, scenetest.Short)
+	young := strings.ReplaceAll(scenetest.PodOf("cart", "app: cart", scenetest.App8080, false), scenetest.LongName, scenetest.Short)
 	checkScenes(t, []scenecase{
-		{"none is ready", scenetest.JoinDocs(podOf("cart", "app: cart", app8080, false), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, []string{"service-pods-not-ready Service cart"}},
-		{"one is ready", scenetest.JoinDocs(podOf("cart", "app: cart", app8080, false), strings.ReplaceAll(podOf("cart", "app: cart", app8080, true), "x7k2p", "y7k2p"), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, nil},
+		{"none is ready", scenetest.JoinDocs(scenetest.PodOf("cart", "app: cart", scenetest.App8080, false), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, []string{"service-pods-not-ready Service cart"}},
+		{"one is ready", scenetest.JoinDocs(scenetest.PodOf("cart", "app: cart", scenetest.App8080, false), strings.ReplaceAll(scenetest.PodOf("cart", "app: cart", scenetest.App8080, true), "x7k2p", "y7k2p"), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, nil},
 		{"starting", scenetest.JoinDocs(young, scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, nil},
-		{"only ended ones", scenetest.JoinDocs(strings.Replace(podOf("cart", "app: cart", app8080, false), "phase: Running", "phase: Failed", 1), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, nil},
-		{"unready ones are wanted", scenetest.JoinDocs(podOf("cart", "app: cart", app8080, false), strings.Replace(scenetest.ServiceOf("cart", "app: cart", scenetest.Port80), "spec: {", "spec: {publishNotReadyAddresses: true, ", 1)), nil, nil},
+		{"only ended ones", scenetest.JoinDocs(strings.Replace(scenetest.PodOf("cart", "app: cart", scenetest.App8080, false), "phase: Running", "phase: Failed", 1), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80)), nil, nil},
+		{"unready ones are wanted", scenetest.JoinDocs(scenetest.PodOf("cart", "app: cart", scenetest.App8080, false), strings.Replace(scenetest.ServiceOf("cart", "app: cart", scenetest.Port80), "spec: {", "spec: {publishNotReadyAddresses: true, ", 1)), nil, nil},
 	})
-	n := ApplySceneRules(scenecase{manifests: scenetest.JoinDocs(podOf("cart", "app: cart", app8080, false), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80))}.scene(t))[0]
+	n := ApplySceneRules(scenecase{manifests: scenetest.JoinDocs(scenetest.PodOf("cart", "app: cart", scenetest.App8080, false), scenetest.ServiceOf("cart", "app: cart", scenetest.Port80))}.scene(t))[0]
 	if len(n.DependsOn) != 1 || n.DependsOn[0] != (nightcrier.Object{Kind: "Deployment", Namespace: "shop", Name: "cart"}) {
 		t.Errorf("depends on %v", n.DependsOn)
 	}
@@ -110,37 +88,37 @@ func TestServicePodsNotReady(t *testing.T) {
 func TestServicePorts(t *testing.T) {
 	const number, name, proto = "service-target-port-mismatch Service cart", "service-port-name-mismatch Service cart", "service-protocol-mismatch Service cart"
 	to := func(ports, spec string) string {
-		return scenetest.JoinDocs(well("cart", "app: cart", spec), scenetest.ServiceOf("cart", "app: cart", ports))
+		return scenetest.JoinDocs(scenetest.WellPods("cart", "app: cart", spec), scenetest.ServiceOf("cart", "app: cart", ports))
 	}
 	silent := "containers: [{name: app}]"
 	probed := "containers: [{name: app, readinessProbe: {tcpSocket: {port: 8080}}}]"
 	checkScenes(t, []scenecase{
-		{"a number that nobody declares", to("{port: 80, targetPort: 9999}", app8080), nil, []string{number}},
-		{"by default its own", to("{port: 80}", app8080), nil, []string{number}},
+		{"a number that nobody declares", to("{port: 80, targetPort: 9999}", scenetest.App8080), nil, []string{number}},
+		{"by default its own", to("{port: 80}", scenetest.App8080), nil, []string{number}},
 		{"only a probe tells", to("{port: 80, targetPort: 9999}", probed), nil, []string{number}},
-		{"only the log tells", to("{port: 80, targetPort: 9999}", silent), map[string]string{podNameOf("cart"): "up\nINFO Server listening on port 8080\n"}, []string{number}},
-		{"another Service leads there by the same port", scenetest.JoinDocs(to("{port: 80, targetPort: 9999}", app8080), scenetest.ServiceOf("cart-external", "app: cart", scenetest.Port80)), nil, []string{number}},
+		{"only the log tells", to("{port: 80, targetPort: 9999}", silent), map[string]string{scenetest.PodNameOf("cart"): "up\nINFO Server listening on port 8080\n"}, []string{number}},
+		{"another Service leads there by the same port", scenetest.JoinDocs(to("{port: 80, targetPort: 9999}", scenetest.App8080), scenetest.ServiceOf("cart-external", "app: cart", scenetest.Port80)), nil, []string{number}},
 		{"the port of several that bears the name", to("{name: http, port: 80, targetPort: 9999}, {name: grpc, port: 90, targetPort: 9090}", "containers: [{name: app, ports: [{containerPort: 8080, name: http}, {containerPort: 9090}]}]"), nil, []string{number}},
 		{"another host's variable has the number", to("{port: 80, targetPort: 9999}", "containers: [{name: app, env: [{name: PAY, value: 'pay:9999'}], ports: [{containerPort: 8080}]}]"), nil, []string{number}},
 
-		{"declared", to(scenetest.Port80, app8080), nil, nil},
+		{"declared", to(scenetest.Port80, scenetest.App8080), nil, nil},
 		{"a probe asks it", to("{port: 80, targetPort: 9999}", "containers: [{name: app, ports: [{containerPort: 80}], readinessProbe: {httpGet: {port: 9999}}}]"), nil, nil},
 		{"a variable names it", to("{port: 80, targetPort: 9999}", "containers: [{name: app, ports: [{containerPort: 8080}], env: [{name: PORT, value: '9999'}]}]"), nil, nil},
 		{"an argument names it", to("{port: 80, targetPort: 9999}", "containers: [{name: app, ports: [{containerPort: 8080}], args: ['--listen=:9999']}]"), nil, nil},
-		{"its log names it", to("{port: 80, targetPort: 9999}", app8080), map[string]string{podNameOf("cart"): "Listening on 0.0.0.0:9999"}, nil},
+		{"its log names it", to("{port: 80, targetPort: 9999}", scenetest.App8080), map[string]string{scenetest.PodNameOf("cart"): "Listening on 0.0.0.0:9999"}, nil},
 		{"its ConfigMap names it", scenetest.JoinDocs(to("{port: 80, targetPort: 9999}", "containers: [{name: app, ports: [{containerPort: 8080}], envFrom: [{configMapRef: {name: conf}}]}]"), `{apiVersion: v1, kind: ConfigMap, metadata: {namespace: shop, name: conf}, data: {PORT: "9999"}}`), nil, nil},
 		{"nobody declares anything", to("{port: 80, targetPort: 9999}", silent), nil, nil},
-		{"a Service of its own for undeclared metrics", scenetest.JoinDocs(to(scenetest.Port80, app8080), scenetest.ServiceOf("cart-metrics", "app: cart", "{port: 9100}")), nil, nil},
-		{"one of several, undeclared", to(scenetest.Port80+", {name: metrics, port: 9100}", app8080), nil, nil},
+		{"a Service of its own for undeclared metrics", scenetest.JoinDocs(to(scenetest.Port80, scenetest.App8080), scenetest.ServiceOf("cart-metrics", "app: cart", "{port: 9100}")), nil, nil},
+		{"one of several, undeclared", to(scenetest.Port80+", {name: metrics, port: 9100}", scenetest.App8080), nil, nil},
 		{"a sidecar declares it", to("{port: 80, targetPort: 9999}", "initContainers: [{name: side, restartPolicy: Always, ports: [{containerPort: 9999}]}], containers: [{name: app, ports: [{containerPort: 8080}]}]"), nil, nil},
 
-		{"a name that nobody declares", to("{port: 80, targetPort: web}", app8080), nil, []string{name}},
+		{"a name that nobody declares", to("{port: 80, targetPort: web}", scenetest.App8080), nil, []string{name}},
 		{"a name, and no names at all", to("{port: 80, targetPort: web}", silent), nil, []string{name}},
-		{"the name is declared", to("{port: 80, targetPort: http}", app8080), nil, nil},
-		{"the name is declared for another protocol", to("{port: 80, targetPort: http, protocol: UDP}", app8080), nil, []string{proto}},
+		{"the name is declared", to("{port: 80, targetPort: http}", scenetest.App8080), nil, nil},
+		{"the name is declared for another protocol", to("{port: 80, targetPort: http, protocol: UDP}", scenetest.App8080), nil, []string{proto}},
 
-		{"UDP where TCP is served", to("{port: 80, targetPort: 8080, protocol: UDP}", app8080), nil, []string{proto}},
-		{"both, where one is declared", to("{name: a, port: 80, targetPort: 8080, protocol: UDP}, {name: b, port: 80, targetPort: 8080}", app8080), nil, nil},
+		{"UDP where TCP is served", to("{port: 80, targetPort: 8080, protocol: UDP}", scenetest.App8080), nil, []string{proto}},
+		{"both, where one is declared", to("{name: a, port: 80, targetPort: 8080, protocol: UDP}, {name: b, port: 80, targetPort: 8080}", scenetest.App8080), nil, nil},
 		{"both, and both are declared", to("{name: a, port: 53, protocol: UDP}, {name: b, port: 53}", "containers: [{name: app, ports: [{containerPort: 53, protocol: UDP}, {containerPort: 53}]}]"), nil, nil},
 	})
 }
@@ -150,9 +128,9 @@ func TestHeadlessService(t *testing.T) {
 		return strings.Replace(scenetest.ServiceOf("db", "app: db", ports), "10.96.0.7", "None", 1)
 	}
 	caller := func(address string) string {
-		return well("cart", "app: cart", "containers: [{name: app, env: [{name: DB, value: '"+address+"'}]}]")
+		return scenetest.WellPods("cart", "app: cart", "containers: [{name: app, env: [{name: DB, value: '"+address+"'}]}]")
 	}
-	db := well("db", "app: db", "containers: [{name: app, ports: [{containerPort: 5432}]}]")
+	db := scenetest.WellPods("db", "app: db", "containers: [{name: app, ports: [{containerPort: 5432}]}]")
 	const found = "headless-service-misuse Service db"
 	checkScenes(t, []scenecase{
 		{"by its short name", scenetest.JoinDocs(caller("db:80"), db, none("{port: 80, targetPort: 5432}")), nil, []string{found}},
@@ -174,7 +152,7 @@ func TestLoadBalancerPending(t *testing.T) {
 	failed := func(at string) string {
 		return fmt.Sprintf(`{apiVersion: v1, kind: Event, metadata: {namespace: shop, name: e}, involvedObject: {kind: Service, namespace: shop, name: web}, reason: SyncLoadBalancerFailed, message: "Error syncing load balancer: quota exceeded", lastTimestamp: %q}`, at)
 	}
-	pods := well("cart", "app: cart", app8080)
+	pods := scenetest.WellPods("cart", "app: cart", scenetest.App8080)
 	const found = "service-load-balancer-pending Service web"
 	checkScenes(t, []scenecase{
 		{"the cloud says why", scenetest.JoinDocs(pods, balancer("web", ""), failed(scenetest.Short)), nil, []string{found}},

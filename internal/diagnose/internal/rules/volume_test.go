@@ -28,8 +28,8 @@ func TestClaims(t *testing.T) {
 	said := func(reason, message string, at string) string {
 		return fmt.Sprintf("{apiVersion: v1, kind: Event, metadata: {namespace: shop, name: e}, involvedObject: {kind: PersistentVolumeClaim, namespace: shop, name: data}, reason: %s, message: %q, lastTimestamp: %q}", reason, message, at)
 	}
-	user := scenetest.JoinDocs(deploymentOf("db", "app: db", "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}], containers: [{name: app}]"),
-		podOf("db", "app: db", "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}], containers: [{name: app}]", false))
+	user := scenetest.JoinDocs(scenetest.DeploymentOf("db", "app: db", "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}], containers: [{name: app}]"),
+		scenetest.PodOf("db", "app: db", "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}], containers: [{name: app}]", false))
 	const of = " PersistentVolumeClaim data"
 	const waits = "Waiting for a volume to be created either by the external provisioner 'disk.example.com' or manually by the system administrator."
 	checkScenes(t, []scenecase{

@@ -3,7 +3,6 @@ package rules
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
@@ -177,14 +176,4 @@ func TestDaemonSets(t *testing.T) {
 		{"misscheduled", set("", one+", numberMisscheduled: 2"), "DaemonSet", "agent", "daemonset-misscheduled", "2 nodes"},
 		{"Pods are not made", set("", "desiredNumberScheduled: 3, currentNumberScheduled: 1, numberReady: 1"), "DaemonSet", "agent", "daemonset-not-covering", "runs on 1 nodes and should on 3"},
 	})
-}
-
-func TestMissedRunsAreBounded(t *testing.T) {
-	s := scenetest.New(t, cronJob("* * * * *", "", `lastScheduleTime: "1970-01-01T00:00:00Z"`))
-	if n, _ := missedRuns(s, &s.CronJobs[0].Object); n != countedRuns {
-		t.Errorf("counted %d", n)
-	}
-	if s.Now.Sub(scenetest.Now) > time.Second {
-		t.Error("the clock moved")
-	}
 }

@@ -87,3 +87,6 @@ func bytesText(v float64) string {
 func (l LogExcerpt) Ref() Ref {
 	return Ref{Evidence: l.Evidence, Source: "kubectl logs " + l.Pod + " -c " + l.Container + NamespaceFlag(l.Namespace)}
 }
+
+// RecentLines is how many of the last lines of a log without times tell of now.
+const RecentLines = 40

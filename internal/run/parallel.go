@@ -65,6 +65,9 @@ func (w *Work) doSideBySide(at int) error {
 		steps, branches = append(steps, step), append(branches, engine.Branch{Name: step.ID, Workflow: BranchWorkflow, Input: b})
 	}
 	w.shareBudget(branches)
+	if err := w.showRowsNow(); err != nil {
+		return err
+	}
 	all, err := engine.RunBranches[arrived](w.ctx, branches)
 	if err != nil {
 		return err
@@ -129,6 +132,10 @@ func (r *Runner) executeBranch(ctx engine.Context, _ string, input []byte) error
 		}
 	}
 	if err := w.doRounds(phase, step); err != nil {
+		return err
+	}
+	w.saveRow()
+	if err := w.showRowsNow(); err != nil {
 		return err
 	}
 	return ctx.Return(arrived{Row: w.row, Result: w.Result})

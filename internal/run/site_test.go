@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -149,6 +150,23 @@ func (s *site) await(ctx context.Context, id string) (nightcrier.Run, error) {
 		case <-again.C:
 		case <-ctx.Done():
 			return run, ctx.Err()
+		}
+	}
+}
+
+// awaitSteps waits until all steps of a run that has ended have ended too, as what tells of it.
+func (s *site) awaitSteps(ctx context.Context, id string) error {
+	changed, stop := s.store.WatchJournal(id)
+	defer stop()
+	for {
+		rows, err := s.store.Steps(ctx, id)
+		if err != nil || !slices.ContainsFunc(rows, func(r nightcrier.Step) bool { return !r.Ended() }) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
@@ -305,6 +323,16 @@ func spentOf(dir, run string) (sum budget.Sum, err error) {
 	}
 	defer l.Close()
 	return l.Account(budget.Who{Run: run}, budget.Limits{}).Used()
+}
+
+// leaving is an agent that leaves a file.
+func leaving(name string) script {
+	return func(_ int, spec backend.Spec) nightcrier.AgentResult {
+		if err := os.WriteFile(filepath.Join(spec.Workspace, ".scratch", name), []byte("left"), 0o600); err != nil {
+			panic(err)
+		}
+		return well("done")
+	}
 }
 
 // spending is an agent that asks its model until that is refused, and ends well then. A call may

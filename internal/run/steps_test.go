@@ -200,23 +200,41 @@ phases:
 	}
 }
 
-// A run goes on behind what an earlier one delivered, and does not do that again. Its pipeline is
-// the one that it was admitted with, whatever stands in the file.
-func TestRetryFromAStep(t *testing.T) {
-	s := &site{agents: map[string]script{"b": failing(1)}}
-	file := steps("  - {id: a, skill: x/a}\n  - {id: b, skill: x/b, with: {said: steps.a.output}}\n")
-	inputOf := func(id string) string {
-		raw, err := os.ReadFile(filepath.Join(s.root.Path(), "incident-"+id, InputFile))
+// inputOf is what the agent of a step was given.
+func (s *site) inputOf(t *testing.T, run, step string) string {
+	t.Helper()
+	all, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, owned := range all {
+		spec, err := s.spec(owned.Handle.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.RunID != run || spec.Step != step {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(spec.Workspace, InputFile))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(raw)
 	}
+	t.Fatalf("no agent of step %s in run %s", step, run)
+	return ""
+}
+
+// A run goes on behind what an earlier one delivered, and does not do that again. Its pipeline is
+// the one that it was admitted with, whatever stands in the file.
+func TestRetryFromAStep(t *testing.T) {
+	s := &site{agents: map[string]script{"b": failing(1)}}
+	file := steps("  - {id: a, skill: x/a}\n  - {id: b, skill: x/b, with: {said: steps.a.output}}\n")
 	run, rows := s.executed(t, file, "")
 	if !slices.Equal(rows, []string{"a success", "b failed"}) {
 		t.Fatal(rows)
 	}
-	given := inputOf(run.ID)
+	given := s.inputOf(t, run.ID, "b")
 	again, err := s.store.RetryRun(t.Context(), run.ID, "b")
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +247,7 @@ func TestRetryFromAStep(t *testing.T) {
 	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(rows, []string{"a success", "b success"}) || count(s.noted(), "a#1") != 1 || count(s.noted(), "b#1") != 2 {
 		t.Errorf("%s, %q, %q", run.Outcome, rows, s.noted())
 	}
-	if got := inputOf(run.ID); got != given || !strings.Contains(got, "context") {
+	if got := s.inputOf(t, run.ID, "b"); got != given || !strings.Contains(got, `"summary": "a says so"`) {
 		t.Errorf("b was given %s, and again %s", given, got)
 	}
 }
@@ -280,11 +298,7 @@ func TestSecretsBehindKeys(t *testing.T) {
 	if err != nil || len(rows) != 1 || !json.Valid(rows[0].Output) {
 		t.Fatalf("%v, %+v", err, rows)
 	}
-	given, err := os.ReadFile(filepath.Join(s.root.Path(), "incident-"+run.ID, InputFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{string(rows[0].Output), string(given)} {
+	for _, text := range []string{string(rows[0].Output), s.inputOf(t, run.ID, "a")} {
 		if strings.Contains(text, "hunter2horse") || strings.Contains(text, "zq81kd92ll") || !strings.Contains(text, "db_password") {
 			t.Errorf("shown: %s", text)
 		}

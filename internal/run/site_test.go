@@ -42,6 +42,8 @@ type site struct {
 	agents map[string]script
 	// says is what each agent's worker journals beside a message.
 	says []nightcrier.JournalEntry
+	// launched is called when a worker is there.
+	launched func(spec backend.Spec) error
 	// collect is what the action of that name does beside being counted.
 	collect func(w *Work) (Done, error)
 
@@ -238,6 +240,9 @@ func (s *site) Launch(_ context.Context, spec backend.Spec, _ *backend.Credentia
 	raw, err := json.Marshal(spec)
 	if err == nil {
 		err = errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "spec.new"), raw, 0o600), os.Rename(filepath.Join(dir, "spec.new"), filepath.Join(dir, "spec")))
+	}
+	if err == nil && s.launched != nil {
+		err = s.launched(spec)
 	}
 	return h, err
 }

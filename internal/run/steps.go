@@ -155,7 +155,7 @@ func (w *Work) whySkip(phase *pipeline.Phase, step *pipeline.Step) (string, erro
 	case step.Action == "" && w.Order.Agent.Executor == Builtin:
 		return "the built-in rules investigate, no agent does", nil
 	}
-	yes, err := w.frozen.Pipeline.Definition.EvalIf(w.ctx, step, w.scope())
+	yes, err := w.frozen.Pipeline.Definition.EvalIf(w.ctx, step, w.scope(step))
 	if err != nil {
 		return "", w.ctx.Err() // tryStep meets it again, and fails
 	}
@@ -167,7 +167,7 @@ func (w *Work) whySkip(phase *pipeline.Phase, step *pipeline.Step) (string, erro
 
 // tryStep does a step once. Its error ends the run: a checkpoint was refused, or the server stops.
 func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
-	_, err := w.frozen.Pipeline.Definition.EvalIf(w.ctx, step, w.scope())
+	_, err := w.frozen.Pipeline.Definition.EvalIf(w.ctx, step, w.scope(step))
 	var given map[string]any
 	if err == nil {
 		given, err = w.inputOf(phase, step)

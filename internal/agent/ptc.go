@@ -5,6 +5,10 @@ import "nightcrier.dev/nightcrier"
 // SessionFile is where our own agents keep a conversation, below the workspace.
 const SessionFile = "home/.nightcrier/conversation.json"
 
+// DefaultLoopTokens bounds one answer of our own agents where a skill says nothing of it. A longer one
+// is continued.
+const DefaultLoopTokens = 16_384
+
 // ptcExecutor is our own agent: a model and the tools of MCP servers, without a shell or files.
 func ptcExecutor() Executor {
 	return Executor{

@@ -261,6 +261,26 @@ func variablesOf(path string, p nightcrier.Provider) (names []string) {
 // command and its model go with it where they are another CLI's; the key is that of
 // its provider, unset where there is none.
 func (c *Config) AgentFor(executor string) (Agent, error) {
+	a, err := c.agentOn(executor)
+	if err == nil {
+		err = a.checkModel()
+	}
+	if err != nil {
+		return Agent{}, err
+	}
+	return a, nil
+}
+
+// checkModel says that a model has to be named and is not.
+func (a *Agent) checkModel() error {
+	if who, _ := modelledOf(a.Executor); who.NamesModel && a.Model == "" {
+		return nightcrier.Errorf(nightcrier.Invalid, "executor %s needs agent.model: name a model of %s", a.Executor, a.Provider)
+	}
+	return nil
+}
+
+// agentOn is AgentFor, where the model may be named by somebody else.
+func (c *Config) agentOn(executor string) (Agent, error) {
 	a := c.Agent
 	if executor == a.Executor || executor == "" {
 		return a, nil
@@ -281,11 +301,7 @@ func (c *Config) AgentFor(executor string) (Agent, error) {
 	if err := a.checkShell(); err != nil {
 		return Agent{}, err
 	}
-	if a.Model = cmp.Or(a.Model, defaultModel(executor, a.Provider)); a.Model == "" {
-		if cli, _ := modelledOf(executor); cli.NamesModel {
-			return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor %s needs agent.model: name a model of %s", executor, a.Provider)
-		}
-	}
+	a.Model = cmp.Or(a.Model, defaultModel(executor, a.Provider))
 	return a, c.reachModel(&a)
 }
 

@@ -39,6 +39,10 @@ func (c *Config) AgentOfSkill(s *skill.Skill) (agent.Spec, error) {
 			return refuse("its model %w, which %s asks here", err, a.Executor)
 		}
 	}
+	a.Model = spec.Model
+	if err := a.checkModel(); err != nil {
+		return refuse("%w", err)
+	}
 	for _, name := range set.Fallbacks {
 		model, err := modelAt(a.Provider, name)
 		if err != nil {
@@ -48,6 +52,9 @@ func (c *Config) AgentOfSkill(s *skill.Skill) (agent.Spec, error) {
 	}
 	if who, err := agent.For(a.Executor); err == nil && who.Loop {
 		spec.Thinking, spec.Verify = set.Thinking, set.Verify
+		if set.MaxTokens == 0 && (spec.MaxTokens == 0 || spec.MaxTokens > agent.DefaultLoopTokens) {
+			spec.MaxTokens = agent.DefaultLoopTokens
+		}
 	}
 	if spec.ToolServers, err = c.serversFor(set.Tools); err != nil {
 		return refuse("%w", err)
@@ -59,7 +66,7 @@ func (c *Config) AgentOfSkill(s *skill.Skill) (agent.Spec, error) {
 // executor: OpenRouter is asked where its key is set, and else Anthropic.
 func (c *Config) agentOf(set *skill.Settings) (Agent, error) {
 	if !set.IsSingleCall() {
-		return c.AgentFor(set.Executor)
+		return c.agentOn(set.Executor)
 	}
 	a := c.Agent
 	a.Executor, a.Command, a.Model = SingleCall, "", ""
@@ -72,9 +79,6 @@ func (c *Config) agentOf(set *skill.Settings) (Agent, error) {
 	}
 	if !a.APIKey.IsSet() && !a.Keyless {
 		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "no model can be asked: set %s or %s", KeyVariables(nightcrier.OpenRouter)[0], KeyVariables(nightcrier.Anthropic)[0])
-	}
-	if set.Model == "" {
-		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "it names no model: say which under skills.model or in SKILL.md")
 	}
 	return a, nil
 }

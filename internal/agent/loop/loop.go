@@ -70,8 +70,7 @@ type Config struct {
 
 // Defaults of a Config.
 const (
-	DefaultMaxTurns  = 50
-	DefaultMaxTokens = 16_384
+	DefaultMaxTurns = 50
 	// mostTokens is the longest answer that is asked for at once: an API keeps no connection
 	// open for a longer one that is not streamed. A longer answer is continued.
 	mostTokens = 20_000
@@ -130,6 +129,7 @@ func Run(ctx context.Context, c Config) (End, error) {
 	if err := l.conversation.restore(l.Provider, l.Session); err != nil {
 		return End{}, err
 	}
+	l.worked = l.Session != nil
 	l.conversation.ask(l.Prompt)
 	end := l.work(ctx)
 	end.Session = l.conversation.save(l.Provider)
@@ -145,7 +145,7 @@ func (c Config) withDefaults() Config {
 		c.MaxTurns = DefaultMaxTurns
 	}
 	if c.MaxTokens == 0 {
-		c.MaxTokens = DefaultMaxTokens
+		c.MaxTokens = agent.DefaultLoopTokens
 	}
 	c.MaxTokens = min(c.MaxTokens, mostTokens)
 	if c.Thinking > 0 { // there must be room for an answer behind them

@@ -134,7 +134,7 @@ func (a *attempt) openModelInside() error {
 		return authError{nightcrier.Errorf(nightcrier.Invalid, "executor %s needs a model key and there is none", a.executor.Name)}
 	}
 	if a.spec.MaxTokens == 0 {
-		a.spec.MaxTokens = loop.DefaultMaxTokens
+		a.spec.MaxTokens = agent.DefaultLoopTokens
 	}
 	cfg, err := a.modelConfig()
 	if err == nil {

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"time"
 
-	"nightcrier.dev/nightcrier/internal/oneshot"
-
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
+	"nightcrier.dev/nightcrier/internal/guard/mcp"
+	"nightcrier.dev/nightcrier/internal/oneshot"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 )
@@ -30,16 +31,29 @@ const (
 // mcpFlags are the flags of mcp beside the configuration's.
 type mcpFlags struct {
 	kubeconfig, context, listen, tokenFile, executor, evidence, level string
-	stdio                                                             bool
+	stdio, write                                                      bool
+	record                                                            string
+	policy                                                            oneshot.WritePolicy
 }
+
+// writeFlags are the flags that only a server that writes has, readFlags those that it has not.
+var (
+	writeFlags = []string{"namespace", "kind", "secret", "host", "key", "node-ports", "record"}
+	readFlags  = []string{"evidence", "executor", "server"}
+)
 
 func (p *program) mcpCommand() *cobra.Command {
 	var f mcpFlags
 	cmd := &cobra.Command{Use: "mcp", Short: "Give AI agents read-only access to clusters over MCP", Args: checkArgs(noArgs),
 		Long: `Serves read-only Kubernetes tools, fault and event subscriptions, and investigations
-over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.`,
+over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.
+
+With --write it serves something else: tools that apply manifests to the namespaces that are
+named, and delete what they applied. docs/deploy.md says what may be applied, and has the Role
+for it. A credential that can do much more is refused.`,
 		Example: `  nightcrier mcp --kubeconfig ~/.kube/config
-  claude mcp add nightcrier -- nightcrier mcp --stdio`}
+  claude mcp add nightcrier -- nightcrier mcp --stdio
+  nightcrier mcp --write --namespace apps --kubeconfig deployer.kubeconfig --stdio`}
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential; its contexts are the clusters to serve (default KUBECONFIG, then ~/.kube/config)")
 	cmd.Flags().StringVar(&f.context, "context", "", "serve only this context")
 	cmd.Flags().StringVar(&f.listen, "listen", mcpAddress, "address to listen on; one that is not loopback needs a token")
@@ -48,6 +62,14 @@ over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.`,
 	cmd.Flags().StringVar(&f.executor, "executor", config.Builtin, "agent that investigates")
 	cmd.Flags().StringVar(&f.evidence, "evidence", "", "directory to keep every answer of a cluster in, under an id that the tools name")
 	cmd.Flags().StringVar(&p.server, "server", "", "address of the server whose incidents are searched, http://host:port (default the server of workspace_root)")
+	cmd.Flags().BoolVar(&f.write, "write", false, "serve tools that apply manifests, instead of those that read")
+	cmd.Flags().StringArrayVar(&f.policy.Namespaces, "namespace", nil, "with --write: namespace to apply objects in; may be repeated")
+	cmd.Flags().StringArrayVar(&f.policy.Kinds, "kind", nil, "with --write: apply only objects of this kind; may be repeated")
+	cmd.Flags().StringArrayVar(&f.policy.Secrets, "secret", nil, "with --write: Secret that Pods and Ingresses may use by name; may be repeated")
+	cmd.Flags().StringArrayVar(&f.policy.Hosts, "host", nil, "with --write: host that an Ingress may claim, such as *.apps.example.com; may be repeated")
+	cmd.Flags().StringArrayVar(&f.policy.Keys, "key", nil, "with --write: label or annotation with a domain that manifests may set; may be repeated")
+	cmd.Flags().BoolVar(&f.policy.NodePorts, "node-ports", false, "with --write: Services may be of type NodePort")
+	cmd.Flags().StringVar(&f.record, "record", "", "with --write: file to which each write is appended (default deploy.jsonl in workspace_root)")
 	cmd.Flags().StringVar(&f.level, "log-level", "warn", "lowest level that is logged to stderr")
 	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.runMCP(cmd, f) }
@@ -57,6 +79,15 @@ over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.`,
 func (p *program) runMCP(cmd *cobra.Command, f mcpFlags) error {
 	if f.stdio && cmd.Flags().Changed("listen") {
 		return usageError(cmd, fmt.Errorf("--stdio serves one client over stdin and stdout: leave --listen out"))
+	}
+	wrong, why := writeFlags, "is for a server that writes: add --write, or leave it out"
+	if f.write {
+		wrong, why = readFlags, "is for a server that reads: leave it out, or --write"
+	}
+	for _, name := range wrong {
+		if cmd.Flags().Changed(name) {
+			return usageError(cmd, fmt.Errorf("--%s %s", name, why))
+		}
 	}
 	o, err := p.mcpOptions(cmd, f)
 	if err != nil {
@@ -99,7 +130,12 @@ func (p *program) mcpOptions(cmd *cobra.Command, f mcpFlags) (oneshot.MCPOptions
 			return oneshot.MCPOptions{}, unreadable("--kubeconfig", f.kubeconfig, err)
 		}
 	}
+	var write *oneshot.WritePolicy
+	if f.write {
+		write = &f.policy
+	}
 	return oneshot.MCPOptions{
+		Write: write, WriteRecord: f.record,
 		Config: cfg, Logger: log, Version: buildVersion().Version, Kubeconfig: f.kubeconfig, Context: f.context, Executor: f.executor,
 		Records: records{p, cmd}, Environ: p.environ, Token: token, Evidence: f.evidence,
 	}, nil
@@ -178,3 +214,61 @@ type writeCloser struct{ io.Writer }
 
 // Close implements io.Closer.
 func (writeCloser) Close() error { return nil }
+
+func (p *program) toolsCommand() *cobra.Command {
+	return groupCommand("tools", "Show the tools that MCP servers offer to agents", p.toolsListCommand())
+}
+
+func (p *program) toolsListCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "list", Short: "List the tools of the MCP servers in tool_servers", Args: checkArgs(noArgs),
+		Long: `Asks every MCP server in tool_servers for its tools, and shows what each tool says of
+itself (read-only, writes, destructive), whether agents get it, and if not, why. When a
+server cannot be asked, the tools of the others are shown and the command fails.`}
+	p.formatFlag(cmd, "text", "json")
+	fewConfigFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := p.loadConfig(cmd)
+		if err != nil {
+			return err
+		}
+		all := oneshot.ListTools(cmd.Context(), cfg)
+		if p.format == "json" {
+			err = p.printJSON(map[string]any{"servers": all})
+		} else {
+			p.printTools(all)
+		}
+		for _, s := range all {
+			if s.Error != "" && err == nil {
+				err = nightcrier.Errorf(nightcrier.Unreachable, "%s", s.Error)
+			}
+		}
+		return err
+	}
+	return cmd
+}
+
+func (p *program) printTools(all []mcp.Offered) {
+	t := table{heading: []string{"SERVER", "TOOL", "HINTS", "AGENTS GET IT AS"}}
+	for _, s := range all {
+		for _, o := range s.Tools {
+			as := cell{o.ShownAs, green}
+			if !o.Offered {
+				as = cell{"no: " + o.Why, dim}
+			}
+			t.addRow(plainCell(s.Server), plainCell(o.Tool), plainCell(strings.Join(o.Hints, ", ")), as)
+		}
+	}
+	switch {
+	case len(all) == 0:
+		p.printMessage("tool_servers names no server.")
+	case len(t.rows) > 0:
+		p.printTable(t)
+	case !slices.ContainsFunc(all, func(s mcp.Offered) bool { return s.Error != "" }): // which is told
+		p.printMessage("No server offers a tool.")
+	}
+	for _, s := range all {
+		for _, note := range s.Notes {
+			p.printMessage("%s", text.DropHidden(note))
+		}
+	}
+}

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/run/engine"
@@ -18,7 +19,7 @@ type branch struct {
 	// Phase and Step are where it is written.
 	Phase int `json:"phase"`
 	Step  int `json:"step"`
-	// Done are the steps before, and Previous the one whose words it is handed.
+	// Done are the steps before, with the outputs that it may use, and Previous the one whose words it is handed.
 	Done     map[string]nightcrier.Step `json:"done,omitempty"`
 	Previous string                     `json:"previous,omitempty"`
 }
@@ -46,7 +47,7 @@ func (w *Work) doSideBySide(at int) error {
 		if _, there := w.done[step.ID]; there {
 			continue
 		}
-		w.enter(step, 0, true)
+		w.enter(step, 0)
 		why, err := w.whySkip(phase, step)
 		if err != nil {
 			return err
@@ -58,13 +59,20 @@ func (w *Work) doSideBySide(at int) error {
 			}
 			continue
 		}
-		b := branch{Order: w.frozen, Phase: at, Step: i, Done: w.done}
+		b := branch{Order: w.frozen, Phase: at, Step: i, Done: w.usedBy(phase, step)}
+		b.Order.Delivered = slices.Clone(w.frozen.Delivered) // what of it is used is in Done
+		for j := range b.Order.Delivered {
+			b.Order.Delivered[j].Output = nil
+		}
 		if w.previous != nil {
 			b.Previous = w.previous.ID
 		}
 		steps, branches = append(steps, step), append(branches, engine.Branch{Name: step.ID, Workflow: BranchWorkflow, Input: b})
 	}
 	w.shareBudget(branches)
+	if err := w.showRowsNow(); err != nil {
+		return err
+	}
 	all, err := engine.RunBranches[arrived](w.ctx, branches)
 	if err != nil {
 		return err
@@ -87,22 +95,22 @@ func (w *Work) keepBeside(step *pipeline.Step, a arrived) error {
 	w.step, w.row, w.place = step, a.Row, place{step: step.ID}
 	err := w.keepStep(step)
 	w.previous = previous
-	w.Result.Usage = w.Result.Usage.Plus(a.Result.Usage)
 	return err
 }
 
-// shareBudget divides what the run may still spend among the agents of a phase.
+// shareBudget divides what the run may still spend among the agents of a phase, so that none
+// takes it from the others; that all of them keep to it is counted when they spend.
 func (w *Work) shareBudget(branches []engine.Branch) {
 	o := w.frozen
-	o.Agent.Budget.BoundRun(o.Pipeline.Definition.BudgetUSD)
+	o.Agent.Budget.Run.BoundMoney(o.Pipeline.Definition.BudgetUSD)
 	limit := o.Agent.Budget.Run.Money
 	if limit == 0 || len(branches) == 0 {
 		return
 	}
-	left := max(limit.Dollars()-w.spent(), 0) / float64(len(branches))
+	left := max(limit.Dollars()-w.used().CostUSD, 0) / float64(len(branches))
 	for i := range branches {
 		b := branches[i].Input.(branch)
-		b.Order.Agent.Budget.BoundRun(max(left, 1e-9)) // 0 would bound nothing
+		b.Order.Agent.Budget.Step.BoundMoney(max(left, 1e-9)) // 0 would bound nothing
 		branches[i].Input = b
 	}
 }
@@ -128,7 +136,11 @@ func (r *Runner) executeBranch(ctx engine.Context, _ string, input []byte) error
 			w.previous = s
 		}
 	}
-	if err := w.doRounds(phase, step, true); err != nil {
+	if err := w.doRounds(phase, step); err != nil {
+		return err
+	}
+	w.saveRow()
+	if err := w.showRowsNow(); err != nil {
 		return err
 	}
 	return ctx.Return(arrived{Row: w.row, Result: w.Result})

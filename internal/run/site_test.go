@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +18,8 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/guard/budget"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -39,6 +42,8 @@ type site struct {
 	agents map[string]script
 	// says is what each agent's worker journals beside a message.
 	says []nightcrier.JournalEntry
+	// launched is called when a worker is there.
+	launched func(spec backend.Spec) error
 	// collect is what the action of that name does beside being counted.
 	collect func(w *Work) (Done, error)
 
@@ -151,6 +156,23 @@ func (s *site) await(ctx context.Context, id string) (nightcrier.Run, error) {
 	}
 }
 
+// awaitSteps waits until all steps of a run that has ended have ended too, as what tells of it.
+func (s *site) awaitSteps(ctx context.Context, id string) error {
+	changed, stop := s.store.WatchJournal(id)
+	defer stop()
+	for {
+		rows, err := s.store.Steps(ctx, id)
+		if err != nil || !slices.ContainsFunc(rows, func(r nightcrier.Step) bool { return !r.Ended() }) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // note counts what was done, where a crash cannot take it back.
 func (s *site) note(what string) {
 	s.mu.Lock()
@@ -219,6 +241,9 @@ func (s *site) Launch(_ context.Context, spec backend.Spec, _ *backend.Credentia
 	if err == nil {
 		err = errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "spec.new"), raw, 0o600), os.Rename(filepath.Join(dir, "spec.new"), filepath.Join(dir, "spec")))
 	}
+	if err == nil && s.launched != nil {
+		err = s.launched(spec)
+	}
 	return h, err
 }
 
@@ -285,8 +310,60 @@ func (s *site) List(context.Context) (all []backend.Owned, err error) {
 	return all, err
 }
 
-func (s *site) Afford(Order, string) error                                                       { return nil }
-func (s *site) Spent(Order, string) (float64, error)                                             { return 0, nil }
+func (s *site) Afford(Order, string, string) error { return nil }
+
+func (s *site) Spent(o Order) (float64, error) {
+	sum, err := spentOf(s.runner.cfg.BudgetDir, o.RunID)
+	return sum.Spent.Money.Dollars(), err
+}
+
+// spentOf is what a run has spent on models, by the record.
+func spentOf(dir, run string) (sum budget.Sum, err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return sum, nil // nobody has spent anything
+	}
+	l, err := budget.Open(dir, time.Now)
+	if err != nil {
+		return sum, err
+	}
+	defer l.Close()
+	return l.Account(budget.Who{Run: run}, budget.Limits{}).Used()
+}
+
+// leaving is an agent that leaves a file.
+func leaving(name string) script {
+	return func(_ int, spec backend.Spec) nightcrier.AgentResult {
+		if err := os.WriteFile(filepath.Join(spec.Workspace, ".scratch", name), []byte("left"), 0o600); err != nil {
+			panic(err)
+		}
+		return well("done")
+	}
+}
+
+// spending is an agent that asks its model until that is refused, and ends well then. A call may
+// cost ten cents, and costs seven.
+func spending(then script) script {
+	return func(attempt int, spec backend.Spec) nightcrier.AgentResult {
+		l, err := budget.Open(spec.BudgetDir, time.Now)
+		if err != nil {
+			panic(err)
+		}
+		defer l.Close()
+		for account := l.Account(spec.Spender(), spec.Budget); ; {
+			g, err := account.Reserve(context.Background(), budget.Want{Output: 100, Least: 100, Price: price.Price{Output: price.Dollar / 1000}}, nil)
+			if nightcrier.CodeOf(err) == nightcrier.Exhausted {
+				return then(attempt, spec)
+			}
+			if err == nil {
+				err = g.Settle(price.Tokens{Output: 70})
+			}
+			if err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
 func (s *site) Learn(context.Context, string, nightcrier.AgentResult) error                      { return nil }
 func (s *site) Journaled(e nightcrier.JournalEntry)                                              { s.point("entry " + e.Key) }
 func (s *site) Ended(nightcrier.Run, nightcrier.Incident, nightcrier.AgentResult, audit.Summary) {}

@@ -84,7 +84,7 @@ func (s *Session) target() (cluster, namespace string) {
 func (w *Work) namedCluster() (cluster, namespace string) {
 	in := maps.Clone(w.input)
 	w.frozen.Pipeline.Definition.MapInput(in)
-	with, err := w.frozen.Pipeline.Definition.EvalWith(w.ctx, w.step, w.scope())
+	with, err := w.frozen.Pipeline.Definition.EvalWith(w.ctx, w.step, w.scope(w.step))
 	if err != nil {
 		return "", "" // tryStep has met it
 	}
@@ -171,9 +171,7 @@ func (w *Work) applySkill(step *pipeline.Step) *pipeline.Step {
 		w.Order.Agent = *pin.Agent
 		w.Order.Agent.Budget = bounds
 	}
-	if pin.BudgetUSD > 0 {
-		w.Order.Agent.Budget.BoundRun(w.spent() + pin.BudgetUSD)
-	}
+	w.Order.Agent.Budget.Step.BoundMoney(pin.BudgetUSD)
 	if step.Deliverable != nil || pin.Deliverable == nil {
 		return step
 	}

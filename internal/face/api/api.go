@@ -47,6 +47,8 @@ type Runs interface {
 	Steps(ctx context.Context, run string) ([]nightcrier.Step, error)
 	// RunInput is what a run was called with, nil for nothing.
 	RunInput(ctx context.Context, id string) (json.RawMessage, error)
+	// RunSums are sums over all runs, of each pipeline.
+	RunSums(ctx context.Context) ([]store.RunSum, error)
 	// Journal returns entries with Seq >= from, oldest first.
 	Journal(ctx context.Context, run string, from int64, limit int) ([]nightcrier.JournalEntry, error)
 	WatchJournal(run string) (wake <-chan struct{}, stop func())
@@ -138,6 +140,7 @@ func New(opt Options) *API {
 	a.pipelineRoutes(h)
 	a.executeRoutes(h)
 	a.executionRoutes(h)
+	a.analyticsRoutes(h)
 	a.webhookRoutes(h)
 	a.healthRoutes(a.mux)
 	completeDescription(h.OpenAPI())

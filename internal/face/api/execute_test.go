@@ -411,6 +411,11 @@ func TestExecuteWaitsForTheEnd(t *testing.T) {
 	if len(rows) != 2 || rows[0].ExecutionID != p.run.ID || rows[1].ExecutionID != left.ID {
 		t.Errorf("executions: %+v", rows)
 	}
+	var sums Analytics
+	p.must(json.Unmarshal(ask(p.api, "GET", path("analytics")).Body.Bytes(), &sums))
+	if sums.TotalExecutions != 2 || sums.AcceptRate != 0 || sums.ExecutionsBy["build"] != 2 || sums.AvgLatencyMS <= 0 || len(sums.Recent) != 2 || sums.Recent[0].ExecutionID != p.run.ID {
+		t.Errorf("analytics: %+v", sums)
+	}
 }
 
 func TestCallsThatAreRefused(t *testing.T) {

@@ -167,6 +167,10 @@ func keysOfAll(t *testing.T, b *bench) {
 		t.Errorf("admitted %+v beside others", second)
 	}
 	b.enqueueRun(t, newCall("prod"))
+	sums, err := b.RunSums(t.Context())
+	if err != nil || len(sums) != 2 || sums[0].Runs != 5 || sums[1].Runs != 3 || sums[0].Ended+sums[1].Ended != 1 || sums[0].Succeeded+sums[1].Succeeded != 1 || sums[0].Took+sums[1].Took != time.Second {
+		t.Errorf("%+v, %v", sums, err)
+	}
 	if got := b.drainQueue(t, store.Limits{Total: 100, PerKey: 3}); !slices.Equal(got, []string{"prod"}) {
 		t.Errorf("admitted %v, want the third investigation and not the call", got)
 	}

@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/face/notify"
 	"nightcrier.dev/nightcrier/internal/face/notify/slack"
 	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
 // openNotifier settles what an earlier process left unfinished, before any run
@@ -31,6 +34,45 @@ func (a *Investigator) openNotifier(ctx context.Context) error {
 		},
 	})
 	return a.notifier.Recover(ctx)
+}
+
+// tellRun tells people of a run that has ended, as its pipeline and its skills wish. What cannot be
+// computed of a message is said in the log; the message is sent without.
+func (a *Investigator) tellRun(ctx context.Context, r nightcrier.Run, p pipeline.Frozen) error {
+	if !p.Tells() {
+		return nil
+	}
+	attempts, err := a.store.Steps(ctx, r.ID)
+	if err != nil {
+		return err
+	}
+	raw, err := a.store.RunInput(ctx, r.ID)
+	if err != nil {
+		return err
+	}
+	input, wrong := pipeline.ReadInput(raw)
+	r.Steps = lastAttempts(attempts)
+	list, err := p.ListTold(ctx, r, input)
+	if wrong = errors.Join(wrong, err); wrong != nil {
+		a.log.Warn("a notification is not as its pipeline wishes", "component", "notify", "event", "notification_text", "run", r.ID, "pipeline", r.Pipeline, "error", wrong)
+	}
+	var failed error
+	for _, one := range list {
+		failed = errors.Join(failed, a.notifier.Notify(ctx, notify.RunOf(notify.Run{Run: r, Text: one.Text}, one.Channel)))
+	}
+	return failed
+}
+
+// lastAttempts leaves of each step the last attempt, which comes last.
+func lastAttempts(all []nightcrier.Step) (last []nightcrier.Step) {
+	for _, s := range all {
+		if i := slices.IndexFunc(last, func(have nightcrier.Step) bool { return have.ID == s.ID }); i >= 0 {
+			last[i] = s
+			continue
+		}
+		last = append(last, s)
+	}
+	return last
 }
 
 func (a *Investigator) tellRise(ctx context.Context, d store.Decision) error {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -54,6 +55,7 @@ type site struct {
 	runner *Runner
 	mu     sync.Mutex
 	wake   chan struct{}
+	told   atomic.Int32
 }
 
 func (s *site) open(ctx context.Context) error {
@@ -285,8 +287,13 @@ func (s *site) List(context.Context) (all []backend.Owned, err error) {
 	return all, err
 }
 
-func (s *site) Afford(Order, string) error                                                       { return nil }
-func (s *site) Spent(Order, string) (float64, error)                                             { return 0, nil }
-func (s *site) Learn(context.Context, string, nightcrier.AgentResult) error                      { return nil }
+func (s *site) Afford(Order, string) error                                  { return nil }
+func (s *site) Spent(Order, string) (float64, error)                        { return 0, nil }
+func (s *site) Learn(context.Context, string, nightcrier.AgentResult) error { return nil }
+func (s *site) Tell(context.Context, Order) error {
+	s.told.Add(1)
+	s.point("told")
+	return nil
+}
 func (s *site) Journaled(e nightcrier.JournalEntry)                                              { s.point("entry " + e.Key) }
 func (s *site) Ended(nightcrier.Run, nightcrier.Incident, nightcrier.AgentResult, audit.Summary) {}

@@ -38,7 +38,20 @@ func (w *Work) doPipeline() error {
 			return err
 		}
 	}
-	return nil
+	return w.tellEnd()
+}
+
+// tellEnd has people told of a run that has ended. How that goes is no part of how the run ended.
+func (w *Work) tellEnd() error {
+	if !w.frozen.Pipeline.Tells() {
+		return nil
+	}
+	tell := func(c context.Context) error { return w.runner.cfg.Supervisor.Tell(c, w.frozen) }
+	if w.unrecorded {
+		return engine.Insist(w.ctx, "tell", tell)
+	}
+	_, err := engine.Step(w.ctx, "run/tell", func(c context.Context) (bool, error) { return true, tell(c) })
+	return err
 }
 
 // doStep does a step, again where it failed and that is wished, and keeps what it came to.

@@ -131,7 +131,7 @@ func TestAStepExecutesASkill(t *testing.T) {
 	if strings.Contains(read("second", ".claude/skills/teller/SKILL.md"), "Bash") {
 		t.Error("a skill granted itself a tool")
 	}
-	if a := specs["first"]; a.MaxTurns != 7 || a.Timeout.Seconds() != 90 || a.Executor != "claude-code" || a.Budget.Run.Money.Dollars() != 0.1 || a.Cluster != "" {
+	if a := specs["first"]; a.MaxTurns != 7 || a.Timeout.Seconds() != 90 || a.Executor != "claude-code" || a.Budget.Step.Money.Dollars() != 0.1 || a.Cluster != "" {
 		t.Errorf("%+v", a.Spec)
 	}
 	if got := s.clusters.asked; len(got) != 1 || got[0] != "stolen/x" || specs["third"].Cluster != "" || specs["fourth"].Cluster != "stolen" {

@@ -13,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
@@ -175,8 +176,8 @@ phases:
 		for _, o := range all {
 			if spec, err := s.spec(o.Handle.ID); err == nil && spec.Step == w {
 				found = true
-				if spec.Account != run.ID+"/"+w || spec.Budget.Run.Money.Dollars() != 1.25 {
-					t.Errorf("%s spends from %s, at most %s", w, spec.Account, spec.Budget.Run.Money)
+				if spec.StepID != w || spec.Budget.Run.Money.Dollars() != 3 || spec.Budget.Step.Money.Dollars() != 1.25 {
+					t.Errorf("%s spends from %s, at most %s", w, spec.StepID, spec.Budget.Step.Money)
 				}
 			}
 		}
@@ -319,13 +320,37 @@ func TestTheBoundsOfAStep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Each agent before has cost $0.25.
-		if want := map[string]float64{"a": 3, "b": 1.25, "c": 3}[spec.Step]; spec.Budget.Run.Money.Dollars() != want {
-			t.Errorf("%s may spend %s, want $%.2f", spec.Step, spec.Budget.Run.Money, want)
+		if want := map[string]float64{"b": 1, "c": 9}[spec.Step]; spec.Budget.Step.Money.Dollars() != want || spec.Budget.Run.Money.Dollars() != 3 {
+			t.Errorf("%s may spend %s, want $%.2f", spec.Step, spec.Budget.Step.Money, want)
 		}
 		if spec.Step == "b" && spec.Timeout != 7*time.Second || spec.Timeout <= 0 || spec.Timeout > 30*time.Second {
 			t.Errorf("%s has %s", spec.Step, spec.Timeout)
 		}
+	}
+}
+
+// Agents beside each other spend no more than their run may, however much each of them wants, and
+// who comes behind them has what they left. What the run cost is all of it.
+func TestABudgetOfAgentsBesideEachOther(t *testing.T) {
+	s := &site{agents: map[string]script{}}
+	for _, id := range []string{"a", "b", "c", "sum"} {
+		s.agents[id] = spending(words("done"))
+	}
+	run, _ := s.executed(t, `
+name: p
+budget: 1
+phases:
+  - {name: many, type: parallel, steps: [{id: a, skill: x/a}, {id: b, skill: x/b, budget: $0.15}, {id: c, skill: x/c, on_failure: retry}]}
+  - {name: last, steps: [{id: sum, skill: x/sum}]}
+`, "")
+	sum, err := spentOf(s.runner.cfg.BudgetDir, run.ID)
+	// A third each is four calls, and 15 cents are one or two. The last one has what is left: it
+	// stops where no call fits any more.
+	if err != nil || sum.Held.Money > 0 || sum.Spent.Money > price.Dollar || sum.Spent.Money < price.FromDollars(0.9) {
+		t.Errorf("%v: spent %+v", err, sum)
+	}
+	if run.Outcome != nightcrier.StateSuccess || run.CostUSD != sum.Spent.Money.Dollars() {
+		t.Errorf("%s: %s; it cost %v, by the record %s", run.Outcome, run.FailureReason, run.CostUSD, sum.Spent.Money)
 	}
 }
 

@@ -321,6 +321,7 @@ func leadsToOwner(gr *group, g scene.Graph, owner nightcrier.Object) bool {
 // independent of it.
 func (c *Composition) fillFromRoots(roots, groups []*group) {
 	root := roots[0]
+	root.all = tellReasons(root.all)
 	c.Findings = append(c.Findings, root.all[:min(2, len(root.all))]...)
 	for _, other := range roots[1:] {
 		c.Findings = append(c.Findings, other.best())

@@ -319,6 +319,7 @@ func (a *assembler) weighFindings() {
 	a.counters = make([][]counter, len(a.findings))
 	for i := range a.findings[:min(len(a.findings), maxHypotheses)] {
 		n := &a.findings[i]
+		*n = capSymptom(*n)
 		a.counters[i] = a.counterFinding(*n)
 		for _, c := range a.counters[i] {
 			if c.atMost.Probability() < n.Confidence.Probability() {

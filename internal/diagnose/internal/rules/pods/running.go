@@ -17,7 +17,7 @@ import (
 var runningRules = scene.Area{Name: "running", Rules: []scene.Rule{complainsWhileReady, logsErrors}, Causes: runningCauses}
 
 var runningCauses = []scene.Cause{
-	{ID: "errors-in-log", Category: "Pod", Meaning: "a container runs and counts as ready, and its log is full of errors", Rank: scene.RankFollows + 5},
+	{ID: "errors-in-log", Category: "Pod", Meaning: "a container runs and counts as ready, and its log is full of errors", Rank: scene.RankFollows + 5, Symptom: true},
 }
 
 // runningLogPatterns are what the log of a container may tell that runs: the rest of what

@@ -17,8 +17,8 @@ var attachRules = scene.Area{Name: "attach", Rules: []scene.Rule{volumeNotMounte
 
 var attachCauses = []scene.Cause{
 	{ID: "csi-driver-missing", Category: "Storage", Meaning: "the CSI driver of a volume does not run on the Pod's node", Rank: scene.RankStated + 1},
-	{ID: "mount-failed", Category: "Storage", Meaning: "a volume cannot be mounted", Rank: scene.RankStated - 1},
-	{ID: "volume-attach-failed", Category: "Storage", Meaning: "a volume cannot be attached to the Pod's node", Rank: scene.RankStated},
+	{ID: "mount-failed", Category: "Storage", Meaning: "a volume cannot be mounted", Rank: scene.RankStated - 1, Symptom: true},
+	{ID: "volume-attach-failed", Category: "Storage", Meaning: "a volume cannot be attached to the Pod's node", Rank: scene.RankStated, Symptom: true},
 }
 
 // What the kubelet and the attach controller say about volumes.
@@ -154,7 +154,7 @@ func notMounted(f *scene.Facts, p *scene.Read[corev1.Pod], e scene.Read[corev1.E
 // mountFinding is what findings about a Pod's volumes have in common.
 func mountFinding(o nightcrier.Object, p *scene.Read[corev1.Pod], said scene.Observation) scene.Finding {
 	return scene.Finding{
-		Cause: "mount-failed", Object: o, Confidence: nightcrier.High, Observed: []scene.Observation{said},
+		Cause: "mount-failed", Object: o, Confidence: nightcrier.High, Observed: []scene.Observation{said}, Why: scene.ReasonIn(said.Quote),
 		WrongIf: "it was mounted since; the kubelet tries again by itself",
 		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
 			DecidesBetween("its newest events say the same", "it has started"),

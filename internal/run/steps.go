@@ -194,11 +194,12 @@ func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
 		w.failStep(nightcrier.FailInternal, fmt.Sprintf("this server has no action %s", step.Action))
 		return nil
 	}
+	w.place.cluster, w.place.namespace = w.namedCluster()
 	done, err := action.Do(w)
 	if err != nil {
 		return err
 	}
-	w.Result = done.Result
+	w.Result, w.row.Output = done.Result, done.Output
 	if done.Outcome != nil {
 		w.outcome = done.Outcome
 	}

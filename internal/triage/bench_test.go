@@ -251,7 +251,9 @@ func (c *clusters) Access(ctx context.Context, cluster, namespace string) (*back
 	return c.access(ctx, cluster, namespace)
 }
 
-func (c *clusters) Context(string) string           { return "" }
+func (c *clusters) Context(string) string { return "" }
+func (c *clusters) Names() []string       { return []string{"prod"} }
+
 func (c *clusters) Labels(string) map[string]string { return c.labels }
 
 // memory is the store's, and that of books where a test sets some.

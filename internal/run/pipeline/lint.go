@@ -159,6 +159,9 @@ func (l *linter) completeStep(s *Step, path string) {
 	if s.ID == "" {
 		s.ID = orOther(s.AgentID, own)
 	}
+	if s.Action != "" { // no agent has that name
+		own = s.ID
+	}
 	s.AgentID = orOther(s.AgentID, own)
 	for key, given := range map[string]struct {
 		name  string

@@ -103,10 +103,11 @@ const (
 	ActionCollect = "collect"
 	ActionCheck   = "check"
 	ActionNotify  = "notify"
+	ActionHealth  = "health"
 )
 
 // Actions lists them.
-func Actions() []string { return []string{ActionCheck, ActionCollect, ActionNotify} }
+func Actions() []string { return []string{ActionCheck, ActionCollect, ActionHealth, ActionNotify} }
 
 // Step is a skill that an agent uses, or an action of the product.
 type Step struct {

@@ -4,19 +4,22 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
+	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 )
 
 func (p *program) runsCommand() *cobra.Command {
 	return groupCommand("runs", "List, read and control runs of pipelines",
-		p.listRunsCommand(), p.showRunCommand(), p.tailRunCommand(), p.cancelRunCommand(), p.retryRunCommand())
+		p.listRunsCommand(), p.showRunCommand(), p.tailRunCommand(), p.cancelRunCommand(), p.retryRunCommand(), p.tellRunCommand())
 }
 
 func (p *program) listRunsCommand() *cobra.Command {
@@ -60,7 +63,7 @@ func (p *program) printRuns(list api.RunList) error {
 	}
 	for i, id := range p.shownIDs(ids) {
 		run := list.Runs[i]
-		t.addRow(plainCell(id), p.ageCell(run.QueuedAt), plainCell(run.Pipeline), plainCell(describeSubject(run.Subject)), plainCell(run.Key), runStatusCell(run), plainCell(describeRun(run)))
+		t.addRow(plainCell(id), p.ageCell(run.QueuedAt), plainCell(run.Pipeline), plainCell(describeSubject(run.Subject)), plainCell(sharedKey(run)), runStatusCell(run), plainCell(describeRun(run)))
 	}
 	p.printTable(t)
 	if list.NextCursor != "" {
@@ -79,7 +82,26 @@ func describeRun(run nightcrier.Run) string {
 	if run.WaitsFor != nil {
 		return "waits for " + run.WaitsFor.Text
 	}
-	return cmp.Or(run.FailureReason, run.Cause)
+	if !run.Status.Open() {
+		return run.WhyUnsuccessful()
+	}
+	return run.Cause
+}
+
+// sharedKey is what a run may not share, "" for the key of one that shares with nothing.
+func sharedKey(run nightcrier.Run) string {
+	if run.Key == run.ID {
+		return ""
+	}
+	return run.Key
+}
+
+// maxShown is how much of what a step delivered stands in a line.
+const maxShown = 200
+
+// stepDetail is why a step did not succeed, or what it delivered.
+func stepDetail(s nightcrier.Step) string {
+	return cmp.Or(s.FailureReason, s.Skipped, text.CutLine(string(s.Output), maxShown))
 }
 
 // runStatusCell is where a run stands; of one that has ended, how.
@@ -116,12 +138,16 @@ func (p *program) showRunCommand() *cobra.Command {
 		if p.format == "json" {
 			return p.printJSON(run)
 		}
-		p.printWholeRun(run)
+		told, err := c.RunNotifications(ctx, run.ID)
+		if err != nil {
+			return err
+		}
+		p.printWholeRun(run, told.Notifications)
 		return nil
 	})
 }
 
-func (p *program) printWholeRun(run nightcrier.Run) {
+func (p *program) printWholeRun(run nightcrier.Run, told []store.Notification) {
 	t := table{}
 	row := func(label string, c cell) {
 		if c.text != "" {
@@ -131,7 +157,7 @@ func (p *program) printWholeRun(run nightcrier.Run) {
 	row("Run", plainCell(run.ID))
 	row("Pipeline", plainCell(run.Pipeline))
 	row("About", plainCell(describeSubject(run.Subject)))
-	row("Key", plainCell(run.Key))
+	row("Key", plainCell(sharedKey(run)))
 	row("Status", runStatusCell(run))
 	if run.WaitsFor != nil {
 		row("Waits for", plainCell(run.WaitsFor.Text))
@@ -151,13 +177,19 @@ func (p *program) printWholeRun(run nightcrier.Run) {
 	if run.CostUSD > 0 {
 		row("Cost", plainCell(fmt.Sprintf("$%.4f", run.CostUSD)))
 	}
+	for _, n := range told {
+		row("Told", plainCell(describeNotification(n)))
+	}
 	p.printTable(t)
+	if slices.ContainsFunc(told, func(n store.Notification) bool { return inDoubt(n, told) }) {
+		p.printMessage("A message about it failed, or may not have arrived: look into the channel, and send it again with `nightcrier runs tell %s`.", run.ID)
+	}
 	if len(run.Steps) == 0 {
 		return
 	}
 	steps := table{heading: []string{"STEP", "ATTEMPT", "USES", "STATE", "TOOK", "DETAIL"}, expendable: []string{"ATTEMPT", "USES", "DETAIL"}}
 	for _, s := range run.Steps {
-		steps.addRow(plainCell(s.ID), plainCell(fmt.Sprint(s.Attempt)), plainCell(s.Uses), plainCell(stepState(s)), plainCell(stepTime(s)), plainCell(cmp.Or(s.FailureReason, s.Skipped)))
+		steps.addRow(plainCell(s.ID), plainCell(fmt.Sprint(s.Attempt)), plainCell(s.Uses), plainCell(stepState(s)), plainCell(stepTime(s)), plainCell(stepDetail(s)))
 	}
 	fmt.Fprintln(p.stdout)
 	p.printTable(steps)
@@ -196,6 +228,15 @@ func (p *program) cancelRunCommand() *cobra.Command {
 			return p.printRun(run, "Cancelled before it began.")
 		}
 		return p.printRun(run, "Cancel requested; its agent has its grace time to end. `nightcrier runs show "+given[0]+"` shows when it has.")
+	})
+}
+
+func (p *program) tellRunCommand() *cobra.Command {
+	cmd := runCommand("tell", "Send again messages that failed or are in doubt")
+	p.formatFlag(cmd, "text", "json")
+	return p.runWithClientOf(runNames, cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		list, err := c.TellRunAgain(ctx, given[0])
+		return p.printToldAgain(list, err, "runs show "+given[0])
 	})
 }
 

@@ -43,7 +43,7 @@ func (a *Investigator) completeRun(ctx context.Context, n *store.NewRun) error {
 	if step := needsIncident(found.Definition); step != "" {
 		return nightcrier.Errorf(nightcrier.Conflict, "pipeline %s cannot be called: its step %s is for an incident, and faults open those; `nightcrier triage` looks into an object that you name", n.Pipeline, step)
 	}
-	input, err := pipeline.ReadInput(n.Input)
+	input, err := found.ReadInput(n.Input)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (a *Investigator) completeRun(ctx context.Context, n *store.NewRun) error {
 // needsIncident names a step that only a run about an incident can do, "" for none.
 func needsIncident(d pipeline.Definition) string {
 	for _, s := range d.AllSteps() {
-		if s.Action != "" || s.Deliverable != nil && s.Deliverable.Kind == pipeline.Report {
+		if s.Action != "" && s.Action != pipeline.ActionHealth || s.Deliverable != nil && s.Deliverable.Kind == pipeline.Report {
 			return s.ID
 		}
 	}

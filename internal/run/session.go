@@ -94,7 +94,11 @@ func (r *Runner) beginSession(ctx context.Context, o Order, at place) (*Session,
 		ws, err = openOwn(ws, nightcrier.DerivedID(o.RunID, at.step), true)
 	}
 	s := r.newSession(o, at, inc, ws, err)
-	s.Log.Info("investigation begins", "event", "investigation_started", "run", o.RunID)
+	if inc.ID != "" {
+		s.Log.Info("investigation begins", "event", "investigation_started", "run", o.RunID)
+	} else {
+		s.Log.Info("run begins", "event", "run_started")
+	}
 	if s.Workspace == nil {
 		return s, nil
 	}
@@ -115,6 +119,9 @@ func (r *Runner) newSession(o Order, at place, inc nightcrier.Incident, ws *work
 
 // Now is the time by the runner's clock.
 func (s *Session) Now() time.Time { return s.runner.cfg.Now() }
+
+// Step is the name of the step that is under way.
+func (s *Session) Step() string { return s.place.step }
 
 // OpenEvidence opens what was recorded until now.
 func (s *Session) OpenEvidence(ctx context.Context) (err error) {

@@ -29,7 +29,7 @@ var badFiles = map[string]struct{ text, want string }{
 	"empty skill":              {steps("  - skill:\n"), `3: steps[0].skill: is "", which is no skill`},
 	"skill and action":         {steps("  - skill: a\n    action: notify\n"), "3: steps[0]: has a skill and an action"},
 	"unknown action":           {steps("  - action: notfy\n"), `3: steps[0].action: is "notfy", which is not known: did you mean notify?`},
-	"unknown action, far":      {steps("  - action: kubectl-apply\n"), "write one of check, collect, notify"},
+	"unknown action, far":      {steps("  - action: kubectl-apply\n"), "write one of check, collect, health, notify"},
 	"skill outside":            {steps("  - skill: ../../etc/passwd\n"), "3: steps[0].skill: is"},
 	"skill up":                 {steps("  - skill: dev/..\n"), "3: steps[0].skill: is"},
 	"skill absolute":           {steps("  - skill: /etc/passwd\n"), "3: steps[0].skill: is"},
@@ -41,6 +41,12 @@ var badFiles = map[string]struct{ text, want string }{
 	"files up":                 {steps("  - skill: a\n    deliverable: {files: [a/../../b]}\n"), "4: steps[0].deliverable.files[0]: is"},
 	"no deliverable":           {steps("  - skill: a\n    deliverable: words\n"), "4: steps[0].deliverable: is \"words\": write report"},
 	"schema alone":             {steps("  - skill: a\n    deliverable: schema\n"), "write it as a key"},
+	"no channel":               {"name: p\nnotifications:\n  - on: [success]\nsteps: [{skill: a}]\n", "3: notifications[0]: lacks channel: write slack"},
+	"unknown channel":          {"name: p\nnotifications:\n  - channel: pager\nsteps: [{skill: a}]\n", "3: notifications[0].channel: is \"pager\""},
+	"unknown outcome":          {"name: p\nnotifications:\n  - channel: slack\n    on: [sucess]\nsteps: [{skill: a}]\n", "4: notifications[0].on"},
+	"text of no step":          {"name: p\nnotifications:\n  - channel: slack\n    text: steps.b.output.x\nsteps: [{skill: a}]\n", "4: notifications[0].text: names the step \"b\", which there is not"},
+	"text that is none":        {"name: p\nnotifications:\n  - channel: slack\n    text: input.x +\nsteps: [{skill: a}]\n", "4: notifications[0].text: "},
+	"unknown notification key": {"name: p\nnotifications:\n  - channel: slack\n    colour: red\nsteps: [{skill: a}]\n", "4: notifications[0].colour"},
 	"no schema":                {steps("  - skill: a\n    deliverable: {schema: {type: 5}}\n"), "4: steps[0].deliverable.schema: is no JSON Schema"},
 	"schema from elsewhere":    {steps("  - skill: a\n    deliverable: {schema: {$ref: 'http://127.0.0.1/x'}}\n"), "4: steps[0].deliverable.schema: is no JSON Schema that is complete"},
 	"schema with alias":        {steps("  - skill: a\n    deliverable: {schema: {type: object, properties: {a: &a {type: string}, b: *a}}}\n"), "anchors, aliases"},
@@ -185,7 +191,7 @@ func TestInputsAreBounded(t *testing.T) {
 		`{"a":"` + strings.Repeat("x", 10<<20) + `"}`: nightcrier.Exhausted, `[1]`: nightcrier.Invalid, `{"a":`: nightcrier.Invalid,
 		strings.Repeat(`{"a":`, 100_000): nightcrier.Invalid, `null`: "", ``: "", `{"a":1}`: "",
 	} {
-		input, err := ReadInput([]byte(text))
+		input, err := new(Definition).ReadInput([]byte(text))
 		if nightcrier.CodeOf(err) != code || err == nil && input == nil {
 			t.Errorf("%.20s: %v, %v", text, input, err)
 		}

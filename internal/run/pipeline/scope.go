@@ -3,11 +3,13 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/text/expr"
 )
 
@@ -58,14 +60,19 @@ func (s Scope) vars() expr.Vars {
 }
 
 // keyName is the name of the expression for what may not run twice at once. The others are
-// called by their step: "review.if", "review.with.diff".
-const keyName = "concurrency.key"
+// called by their step: "review.if", "review.with.diff", or by their place in the notifications.
+const (
+	keyName          = "concurrency.key"
+	notificationName = "notifications["
+)
 
 // compileAs compiles an expression as what its name says.
 func compileAs(name, source string) (*expr.Expression, error) {
 	switch {
 	case name == keyName:
 		return keyLanguage.Compile(source, expr.Text)
+	case strings.HasPrefix(name, notificationName) && strings.HasSuffix(name, ".text"):
+		return stepLanguage.Compile(source, expr.Text)
 	case strings.HasSuffix(name, ".if") && strings.Count(name, ".") == 1:
 		return stepLanguage.Compile(source, expr.Bool)
 	}
@@ -75,7 +82,7 @@ func compileAs(name, source string) (*expr.Expression, error) {
 // placeError says of an expression's error where the expression stands.
 func (d *Definition) placeError(name string, err error) error {
 	shown := name
-	if name != keyName {
+	if name != keyName && !strings.HasPrefix(name, notificationName) {
 		shown = "steps." + name
 	}
 	return nightcrier.Errorf(nightcrier.CodeOf(err), "%s:%d: %s: %w", d.File, d.Lines[name], shown, err)
@@ -96,6 +103,8 @@ func (d *Definition) EvalKey(ctx context.Context, s Scope) (string, error) {
 		return "", d.placeError(keyName, err)
 	case key == "" || len(key) > maxKey:
 		return "", d.placeError(keyName, nightcrier.Errorf(nightcrier.Invalid, "it yields %d bytes; a key has between 1 and %d", len(key), maxKey))
+	case strings.ContainsFunc(key, text.IsHidden):
+		return "", d.placeError(keyName, nightcrier.Errorf(nightcrier.Invalid, "it yields a text with characters that do not show, such as line breaks"))
 	}
 	return key, nil
 }
@@ -142,8 +151,9 @@ func (d *Definition) EvalWith(ctx context.Context, step *Step, s Scope) (map[str
 	return inputs, nil
 }
 
-// ReadInput reads the input of a run: one JSON object of at most [MaxInput]; nothing is none.
-func ReadInput(data []byte) (map[string]any, error) {
+// ReadInput reads the input of a run, with the names that input_mapping has for it: one JSON
+// object of at most [MaxInput]; nothing is none.
+func (d *Definition) ReadInput(data []byte) (map[string]any, error) {
 	if len(data) > MaxInput {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "the input takes %d bytes: at most %d are taken; hand on less, or a reference", len(data), MaxInput)
 	}
@@ -151,11 +161,26 @@ func ReadInput(data []byte) (map[string]any, error) {
 	if len(data) == 0 {
 		return input, nil
 	}
-	if err := json.Unmarshal(data, &input); err != nil {
+	var of *json.UnmarshalTypeError
+	switch err := json.Unmarshal(data, &input); {
+	case errors.As(err, &of):
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "the input is no JSON object: it is of type %s", of.Value)
+	case err != nil:
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "the input is no JSON object: %w", err)
-	}
-	if input == nil { // null
+	case input == nil: // null
 		input = map[string]any{}
 	}
+	d.mapInput(input)
 	return input, nil
+}
+
+// mapInput gives each input the other name that input_mapping has for it, unless
+// something is there already.
+func (d *Definition) mapInput(input map[string]any) {
+	for from, to := range d.InputMapping {
+		value, given := input[from]
+		if _, taken := input[to]; given && !taken {
+			input[to] = value
+		}
+	}
 }

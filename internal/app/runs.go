@@ -69,7 +69,7 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	a.opt.Triage(investigation)
 	cfg := run.Config{
 		Store: a.store, Root: a.root, Workers: a.workers, Mask: a.masker, Supervisor: supervisor{a},
-		BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause,
+		BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause, Agents: a.cfg.MaxConcurrentAgents,
 	}
 	investigation.AddTo(&cfg)
 	cfg.Skills = run.SkillSteps{Copies: a.skillCopies(), Report: cfg.Skills}

@@ -67,6 +67,7 @@ var suite = map[string]func(*testing.T, *bench){
 	"subject/refuses":           enqueueRefuses,
 	"subject/twice":             enqueueTwice,
 	"subject/keys":              keysOfAll,
+	"subject/past":              importRuns,
 	"subject/queue":             queueOfAll,
 	"subject/cancel previous":   cancelPrevious,
 	"subject/deadline":          deadlinePasses,

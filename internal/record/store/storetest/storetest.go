@@ -38,6 +38,7 @@ var suite = map[string]func(*testing.T, *bench){
 	"condition/stranger":        strangersWord,
 	"condition/stale alerts":    staleAlerts,
 	"condition/closed":          clearClosed,
+	"condition/look again":      looksAgain,
 	"condition/still there":     stillThere,
 	"condition/not the same":    notStillThere,
 	"condition/many sources":    manySources,

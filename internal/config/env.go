@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"nightcrier.dev/nightcrier"
 	texts "nightcrier.dev/nightcrier/internal/text"
@@ -123,19 +124,22 @@ type Flag struct {
 }
 
 // Flags returns a flag for every key that may be given on the command line.
-func Flags() []Flag {
-	var flags []Flag
+func Flags() []Flag { return flags() }
+
+// flags makes them once: each command of the program asks for them.
+var flags = sync.OnceValue(func() []Flag {
+	var list []Flag
 	all := allKeys()
 	for i := range all {
 		k := &all[i]
 		for _, s := range k.allSpellings() {
 			if s.layer == LayerFlag && !k.typ.secret {
-				flags = append(flags, Flag{Name: s.name, Key: k.path, Default: k.def, Usage: stripMarkdown(k.doc), Switch: k.typ.toggle})
+				list = append(list, Flag{Name: s.name, Key: k.path, Default: k.def, Usage: stripMarkdown(k.doc), Switch: k.typ.toggle})
 			}
 		}
 	}
-	return flags
-}
+	return list
+})
 
 // markdownLink is a link from one page of docs/ to another.
 var markdownLink = regexp.MustCompile(`\[[^]]*\]\(([^)]*)\)`)

@@ -30,13 +30,26 @@ func Eval(ctx context.Context, o EvalOptions) (eval.Result, error) {
 	if err != nil {
 		return eval.Result{}, err
 	}
-	look := o.triageCase
-	if o.Executor == config.Builtin {
-		look = func(ctx context.Context, c eval.Case) (*nightcrier.Report, error) {
-			return eval.Diagnose(ctx, c, o.Logger)
-		}
+	return eval.Run(ctx, cases, o.investigate())
+}
+
+// TryGates changes all cases below a directory and looks whether what is said follows.
+func TryGates(ctx context.Context, o EvalOptions) ([]eval.Trial, error) {
+	cases, err := eval.Load(o.Dir)
+	if err != nil {
+		return nil, err
 	}
-	return eval.Run(ctx, cases, look)
+	return eval.TryGates(ctx, cases, o.investigate())
+}
+
+// investigate is how the executor looks at a case.
+func (o EvalOptions) investigate() eval.Investigate {
+	if o.Executor != config.Builtin {
+		return o.triageCase
+	}
+	return func(ctx context.Context, c eval.Case) (*nightcrier.Report, error) {
+		return eval.Diagnose(ctx, c, o.Logger)
+	}
 }
 
 // triageCase lets an agent investigate a case as it would a cluster.

@@ -122,13 +122,13 @@ func TestCalibration(t *testing.T) {
 		scores = append(scores, Score{Confidence: nightcrier.High, Exact: i > 0})
 	}
 	scores = append(scores, Score{}, Score{Exact: true}) // states nothing
-	if e := calibrationError(scores); e > 0.001 {
+	if e := calibrationError(calibrate(scores)); e > 0.001 {
 		t.Errorf("error %v of a calibrated set", e)
 	}
 	for range 20 { // medium and never right
 		scores = append(scores, Score{Confidence: nightcrier.Medium})
 	}
-	if e := calibrationError(scores); math.Abs(e-0.75/2) > 0.001 {
+	if e := calibrationError(calibrate(scores)); math.Abs(e-0.75/2) > 0.001 {
 		t.Errorf("error %v, want half of 0.75", e)
 	}
 }

@@ -121,11 +121,23 @@ type Totals struct {
 	// CalibrationError is the expected calibration error of the root causes: how far
 	// the stated confidences are from how often they were right, 0 to 1.
 	CalibrationError float64 `json:"calibrationError"`
+	// Calibration is what it comes from, for each confidence that was stated.
+	Calibration []Level `json:"calibration"`
+}
+
+// Level is how often root causes of one confidence were right, and how often they should be.
+type Level struct {
+	Confidence nightcrier.Confidence `json:"confidence"`
+	Stated     int                   `json:"stated"`
+	Right      int                   `json:"right"`
+	Share      float64               `json:"share"`
+	Promised   float64               `json:"promised"`
 }
 
 // Sum sums scores up.
 func Sum(scores []Score) Totals {
-	t := Totals{Cases: len(scores), CalibrationError: calibrationError(scores)}
+	t := Totals{Cases: len(scores), Calibration: calibrate(scores)}
+	t.CalibrationError = calibrationError(t.Calibration)
 	var facts, checked, reads int
 	var ms []int64
 	for _, s := range scores {
@@ -143,22 +155,30 @@ func Sum(scores []Score) Totals {
 	return t
 }
 
-// calibrationError compares, for each confidence, how often it was right with how
-// often it says it is, weighted by how often it was stated.
-func calibrationError(scores []Score) float64 {
-	var sum float64
-	stated := 0
-	for _, level := range []nightcrier.Confidence{nightcrier.High, nightcrier.Medium, nightcrier.Low} {
-		n, right := 0, 0
+// calibrate counts how often each confidence was right.
+func calibrate(scores []Score) (levels []Level) {
+	for _, c := range []nightcrier.Confidence{nightcrier.High, nightcrier.Medium, nightcrier.Low} {
+		l := Level{Confidence: c, Promised: c.Probability()}
 		for _, s := range scores {
-			if s.Confidence == level {
-				n, right = n+1, right+oneIf(s.Exact)
+			if s.Confidence == c {
+				l.Stated, l.Right = l.Stated+1, l.Right+oneIf(s.Exact)
 			}
 		}
-		if n > 0 {
-			sum += float64(n) * math.Abs(divideOrZero(right, n)-level.Probability())
+		if l.Share = divideOrZero(l.Right, l.Stated); l.Stated > 0 {
+			levels = append(levels, l)
 		}
-		stated += n
+	}
+	return levels
+}
+
+// calibrationError compares, for each confidence, how often it was right with how
+// often it says it is, weighted by how often it was stated.
+func calibrationError(levels []Level) float64 {
+	var sum float64
+	stated := 0
+	for _, l := range levels {
+		sum += float64(l.Stated) * math.Abs(l.Share-l.Promised)
+		stated += l.Stated
 	}
 	if stated == 0 {
 		return 0

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
@@ -64,20 +65,40 @@ func (c *Collector) lookAtLists(ns string, kinds ...string) (looks []look) {
 	return looks
 }
 
-// readBeyond reads, where a namespace has more Pods than one list tells, those that
-// do not run, and those that Warning Events name.
+// tellingNormals are the reasons of Normal Events that say why something does not go on:
+// what an autoscaler does not do, whom a claim waits for, what a kubelet ends.
+var tellingNormals = []string{"NotTriggerScaleUp", "ExternalProvisioning", "WaitForFirstConsumer", "Killing", "JobAlreadyActive"}
+
+// readBeyond reads what matters most of lists that go on beyond what was read of them, which
+// is what comes first by name: of Events the Warnings and the Normal ones that tell why, of
+// Pods those that do not run and those that Warnings name.
 func (c *Collector) readBeyond(ctx context.Context, ns string) error {
-	if c.Scene.Complete("Pod", ns) || !slices.ContainsFunc(c.Scene.Pods, func(p scene.Read[corev1.Pod]) bool { return p.Object.Namespace == ns }) {
-		return nil
+	var looks []look
+	if c.Scene.Listed("Event", ns) && !c.Scene.Complete("Event", ns) {
+		looks = append(looks, c.lookAtList(query{kind: "Event", ns: ns, fields: "type!=Normal", limit: maxOfKind}))
+		for _, reason := range tellingNormals {
+			looks = append(looks, c.lookAtList(query{kind: "Event", ns: ns, fields: "type=Normal,reason=" + reason, limit: maxEvents}))
+		}
 	}
-	err := c.readTogether(ctx,
-		c.lookAtList(query{kind: "Pod", ns: ns, fields: "status.phase!=Running,status.phase!=Succeeded", limit: maxOfKind}),
-		c.lookAtList(query{kind: "Event", ns: ns, fields: "type=Warning,involvedObject.kind=Pod", limit: maxOfKind}),
-	)
-	if err != nil {
+	morePods := c.Scene.Listed("Pod", ns) && !c.Scene.Complete("Pod", ns)
+	if morePods {
+		looks = append(looks,
+			c.lookAtList(query{kind: "Pod", ns: ns, fields: "status.phase!=Running,status.phase!=Succeeded", limit: maxOfKind}),
+			c.lookAtList(query{kind: "Event", ns: ns, fields: "type=Warning,involvedObject.kind=Pod", limit: maxOfKind}),
+		)
+	}
+	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
 	}
 	c.Scene.SortEvents()
+	if !morePods {
+		return nil
+	}
+	return c.readPodsWarnedOf(ctx, ns)
+}
+
+// readPodsWarnedOf reads the Pods that Warnings name and that no list has told.
+func (c *Collector) readPodsWarnedOf(ctx context.Context, ns string) error {
 	var looks []look
 	asked := map[string]bool{}
 	for _, e := range c.Scene.Events {
@@ -144,7 +165,7 @@ func (c *Collector) readSymptoms(ctx context.Context, f *scene.Facts) error {
 			}
 		}
 	}
-	if c.nodesMatter() {
+	if c.nodesMatter(f) {
 		if err := c.readAllNodes(ctx); err != nil {
 			return err
 		}
@@ -213,10 +234,14 @@ func (c *Collector) pluginNamespaces() (list []string) {
 	return list
 }
 
-// nodesMatter reports whether a Pod waits for a node or has been given up by its own.
-func (c *Collector) nodesMatter() bool {
+// nodesMatter reports whether a Pod waits for a node or has been given up by its own, or
+// whether the DaemonSet that is asked about has none because no node is fit for it.
+func (c *Collector) nodesMatter(f *scene.Facts) bool {
 	return slices.ContainsFunc(c.Scene.Pods, func(p scene.Read[corev1.Pod]) bool {
 		return scene.IsNodeSuspect(&p.Object) || scene.SchedulerMessage(&p.Object) != ""
+	}) || slices.ContainsFunc(c.Scene.DaemonSets, func(d scene.Read[appsv1.DaemonSet]) bool {
+		st := d.Object.Status
+		return st.DesiredNumberScheduled+st.CurrentNumberScheduled+st.NumberMisscheduled == 0 && f.Owner.Kind == "DaemonSet" && f.Owner.Name == d.Object.Name
 	})
 }
 

@@ -39,6 +39,9 @@ func IsNodeSuspect(p *corev1.Pod) bool {
 	if p.Status.Phase == corev1.PodUnknown || slices.Contains([]string{"NodeLost", "Evicted", "NodeShutdown", "Terminated"}, p.Status.Reason) {
 		return true
 	}
+	if p.Status.Phase == corev1.PodPending && p.Status.StartTime == nil { // its kubelet has not taken it up
+		return true
+	}
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodReady && (c.Status == corev1.ConditionUnknown || c.Reason == "NodeNotReady") {
 			return true

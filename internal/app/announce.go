@@ -59,7 +59,7 @@ func (a *Investigator) messagesOf(ctx context.Context, r nightcrier.Run, p pipel
 	if err != nil {
 		return nil, err
 	}
-	input, wrong := pipeline.ReadInput(raw)
+	input, wrong := p.Definition.ReadInput(raw)
 	r.Steps = lastAttempts(attempts)
 	told, err := p.ListTold(ctx, r, input)
 	if wrong = errors.Join(wrong, err); wrong != nil {

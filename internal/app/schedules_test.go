@@ -46,6 +46,7 @@ func callee(t *testing.T, dir string, now func() time.Time) *App {
 		t.Fatal(err)
 	}
 	a.housekeeper = &housekeeper{log: quiet, ctx: t.Context()}
+	t.Cleanup(a.housekeeper.wg.Wait)
 	a.masker, a.skills = mask.New(nil), []*skill.Skill{{Name: "k8s-troubleshooter"}}
 	a.openPipelines()
 	return a

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"bytes"
 	"slices"
 	"strconv"
@@ -74,7 +75,7 @@ func investigators() (all []hands) {
 func handsOf(e agent.Executor) hands {
 	its, usual := e.Calls, e.Providers[0]
 	h := hands{
-		executor: e.Name, cli: e.Command, provider: usual, key: config.KeyVariables(usual)[0], url: config.AddressVariables(usual)[0], tools: e.UsesTools, half: 4, first: itsLog,
+		executor: e.Name, cli: cmp.Or(e.Command, e.Name), provider: usual, key: config.KeyVariables(usual)[0], url: config.AddressVariables(usual)[0], tools: e.UsesTools, half: 4, first: itsLog,
 		change:  toolCall(its.Shell("kubectl delete pod ${pod} -n ${namespace}")),
 		read:    func(path string) fakemodel.ToolCall { return toolCall(its.Read(path)) },
 		look:    func(l look) fakemodel.ToolCall { return toolCall(its.Shell(l.command())) },
@@ -138,7 +139,10 @@ func (h hands) site(t *testing.T, m *fakemodel.Server, steps []fakemodel.Step) *
 		"pod": `(cart-[a-z0-9]{8,10}-[a-z0-9]{5})\b`, "namespace": `"namespace":\s*"([^"]+)"`, "evidence": `evidence (?:E\d+ )*(E\d+)`,
 	}})
 	s := newRealSite(t)
-	s.env["NIGHTCRIER_AGENT_EXECUTOR"], s.env["NIGHTCRIER_AGENT_COMMAND"] = h.executor, clitest.CLI(t, h.cli)
+	s.env["NIGHTCRIER_AGENT_EXECUTOR"] = h.executor
+	if h.cli != h.executor { // our own needs no program
+		s.env["NIGHTCRIER_AGENT_COMMAND"] = clitest.CLI(t, h.cli)
+	}
 	s.env["NIGHTCRIER_AGENT_MODEL"] = "sonnet"
 	s.env["NIGHTCRIER_AGENT_SHELL"] = strconv.FormatBool(!h.noShell)
 	s.env[h.key], s.env[h.url] = realKey, m.URL(h.cli)

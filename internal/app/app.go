@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
 	"nightcrier.dev/nightcrier/internal/ingest/observe"
 	"nightcrier.dev/nightcrier/internal/ingest/webhook"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/sandbox/process"
 	"nightcrier.dev/nightcrier/internal/triage"
@@ -166,7 +167,30 @@ func (a *App) metricsState(ctx context.Context) (telemetry.State, error) {
 	if err != nil {
 		spent = nil // runs say so, and there is more to see
 	}
-	return telemetry.State{Spent: spent, Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByCluster, Incidents: c.Incidents, Sources: a.Statuses()}, nil
+	waits, err := a.countWaits(ctx)
+	if err != nil {
+		return telemetry.State{}, err
+	}
+	return telemetry.State{Spent: spent, Waits: waits, Queued: c.Queued, Leased: c.Leases, Active: c.LeasesByCluster, Incidents: c.Incidents, Sources: a.Statuses()}, nil
+}
+
+// countWaits counts what the runs wait for that are under way, or were queued last.
+func (a *App) countWaits(ctx context.Context) (map[nightcrier.WaitKind]int, error) {
+	leased, err := a.store.LeasedRuns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	queued, _, err := a.store.ListRuns(ctx, store.RunFilter{Status: nightcrier.Queued})
+	if err != nil {
+		return nil, err
+	}
+	limits, waits := a.admitter.Limits(), map[nightcrier.WaitKind]int{}
+	for _, r := range append(queued, leased...) {
+		if w := limits.WaitOf(r, leased); w != nil {
+			waits[w.For]++
+		}
+	}
+	return waits, nil
 }
 
 // Statuses tells where each cluster's sources stand.

@@ -14,6 +14,7 @@ import (
 // How often the housekeeper looks after what.
 const (
 	stormEvery   = 2 * time.Second
+	lookEvery    = 2 * time.Second
 	measureEvery = time.Minute
 	sweepEvery   = 10 * time.Minute
 )
@@ -56,6 +57,7 @@ func (h *housekeeper) runEvery(d time.Duration, task func(context.Context) error
 func (a *Investigator) startHousekeeping(context.Context) error {
 	a.housekeeper.runEvery(stormEvery, a.tendStorms)
 	a.housekeeper.runEvery(overEvery, a.tellOver)
+	a.housekeeper.runEvery(lookEvery, a.lookAgain)
 	a.housekeeper.runEvery(measureEvery, a.refreshMetrics)
 	a.housekeeper.runEvery(sweepEvery, a.sweepRemains)
 	a.housekeeper.runEvery(sweepEvery, a.spending.tidyLedger)
@@ -88,6 +90,16 @@ func (a *Investigator) tendStorms(ctx context.Context) error {
 	ended, err := a.store.EndStorms(ctx, a.cfg.Storm.Quiet)
 	for _, s := range ended {
 		a.log.Info("storm is over", "component", "intake", "event", "storm_ended", "cluster", s.Cluster, "incidents", s.Incidents)
+	}
+	return err
+}
+
+// lookAgain has investigated again what was in progress, or had just recovered, when its report was
+// made, once the time has come that it names.
+func (a *Investigator) lookAgain(ctx context.Context) error {
+	queued, err := a.store.RetryDue(ctx)
+	for _, r := range queued {
+		a.log.Info("incident is looked at again", "component", "housekeeping", "event", "look_again", "incident_id", r.IncidentID(), "run", r.ID)
 	}
 	return err
 }

@@ -69,7 +69,7 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	a.opt.Triage(investigation)
 	cfg := run.Config{
 		Store: a.store, Root: a.root, Workers: a.workers, Mask: a.masker, Supervisor: supervisor{a},
-		BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause,
+		BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause, Agents: a.cfg.MaxConcurrentAgents,
 	}
 	investigation.AddTo(&cfg)
 	cfg.Skills = run.SkillSteps{Copies: a.skillCopies(), Report: cfg.Skills}
@@ -128,6 +128,7 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Cluster()), a.cfg.Budget.Limits()
 	o := run.Order{RunID: r.ID, Subject: r.Subject, Deadline: r.Deadline, Agent: s}
 	if o.Pipeline, err = a.pipelines.Library().Freeze(r.Pipeline, a); err != nil {
+		o.Pipeline = pipeline.Frozen{Version: pipeline.FrozenVersion, Definition: pipeline.Definition{Name: r.Pipeline}} // which can be read again
 		o.Unready = err.Error()
 		return o, nil
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -323,7 +324,14 @@ func TestACallerChoosesNoToolServers(t *testing.T) {
 	if _, o := order("dialer"); !strings.Contains(o.Unready, "of-prod, which is for incidents of some clusters") {
 		t.Errorf("a skill that needs it: %q", o.Unready)
 	}
-	called.Subject = nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: called.ID}
+	called.Pipeline = "gone"
+	o, err := a.newOrder(t.Context(), called)
+	data, failed := json.Marshal(o)
+	var again run.Order
+	if err := errors.Join(err, failed, json.Unmarshal(data, &again)); err != nil || !strings.Contains(again.Unready, "Pipeline not found: \"gone\"") {
+		t.Errorf("of a pipeline that is gone: %q, %v", again.Unready, err)
+	}
+	called.Pipeline, called.Subject = "walker", nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: called.ID}
 	if o, err := a.newOrder(t.Context(), called); err != nil || len(o.Agent.ToolServers) != 2 {
 		t.Errorf("of an incident: %+v, %v", o.Agent.ToolServers, err)
 	}

@@ -51,7 +51,6 @@ func ended(t *testing.T, c *channel) (*App, run.Order) {
 	a := callee(t, dir, time.Now)
 	t.Cleanup(func() { a.store.Close() })
 	quiet := slog.New(slog.DiscardHandler)
-	a.housekeeper = &housekeeper{log: quiet, ctx: t.Context()}
 	a.notifier = notify.New(notify.Config{Channels: []notify.Channel{c}, Outbox: a.store, Logger: quiet})
 	r, err := a.StartRun(t.Context(), api.Call{Pipeline: "p", Input: []byte(`{"app":"shop"}`)})
 	if err != nil {

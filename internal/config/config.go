@@ -43,9 +43,11 @@ type Config struct {
 	Runbooks    Runbooks
 	// PipelinesDir holds pipelines; empty means none but those of the product.
 	PipelinesDir string
-	Sandbox      Sandbox
-	Budget       Budget
-	Slack        Slack
+	// HistoryDir holds what the older platform kept; empty means nothing.
+	HistoryDir string
+	Sandbox    Sandbox
+	Budget     Budget
+	Slack      Slack
 
 	// Retention is how long a finished workspace is kept; 0 keeps it for ever.
 	Retention time.Duration

@@ -123,7 +123,7 @@ func serverKeys() []key {
 			doc:   "a storm ends after this long without a new fault",
 			field: func(c *Config, _ *Cluster) any { return &c.Storm.Quiet }},
 		{path: "max_concurrent_agents", typ: countType(1, 1000), def: "5",
-			doc:   "how many investigations may run at once, in all clusters",
+			doc:   "how many investigations and other runs may be under way at once, in all clusters, and how many agents work at once",
 			field: func(c *Config, _ *Cluster) any { return &c.MaxConcurrentAgents }},
 		{path: "max_concurrent_per_cluster", typ: countType(1, 1000), def: "1",
 			doc:   "how many investigations may run at once in one cluster",

@@ -113,6 +113,7 @@ var effects = map[string]effect{
 	"runbooks.allowed_hosts":        {"a.example,10.0.0.0/8", []string{"a.example", "10.0.0.0/8"}, func(c *Config) any { return c.Runbooks.AllowedHosts }},
 	"runbooks.timeout":              {"29s", 29 * time.Second, func(c *Config) any { return c.Runbooks.Timeout }},
 	"pipelines_dir":                 {"/p", "/p", func(c *Config) any { return c.PipelinesDir }},
+	"history_dir":                   {"/h", "/h", func(c *Config) any { return c.HistoryDir }},
 	"sandbox.backend":               {"process", "process", func(c *Config) any { return c.Sandbox.Backend }},
 	"sandbox.require":               {"strict", "strict", func(c *Config) any { return c.Agent.Require }},
 	"sandbox.uid_base":              {"300000", 300000, func(c *Config) any { return c.Agent.UIDBase }},
@@ -317,6 +318,7 @@ var otherSpellings = map[string]struct {
 	"SKILLS_DISABLE_TRIAGE_PRELOAD":           {"1", true},
 	"DISABLE_TRIAGE_PRELOAD":                  {"yes", true},
 	"PIPELINES_DIR":                           {"/p", "/p"},
+	"AGENTURA_KNOWLEDGE_DIR":                  {"/h", "/h"},
 	"SANDBOX_BACKEND":                         {"process", "process"},
 	"EXECUTION_MODE":                          {"proxy", "process"},
 }

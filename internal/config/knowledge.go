@@ -182,6 +182,10 @@ func pipelineKeys() []key {
 			doc:   "directory of pipelines, a YAML file each; one called k8s-incident-triage replaces the embedded one. `docs/pipelines.md` says what a file may hold",
 			also:  []spelling{envSpelling("PIPELINES_DIR")},
 			field: func(c *Config, _ *Cluster) any { return &c.PipelinesDir }},
+		{path: "history_dir", typ: filePath(),
+			doc:   "directory of the JSON files of the older platform; a server lists the executions in its `episodic_memory.json` that are not older than `retention` among its own, and leaves the file as it is",
+			also:  []spelling{envSpelling("AGENTURA_KNOWLEDGE_DIR")},
+			field: func(c *Config, _ *Cluster) any { return &c.HistoryDir }},
 	}
 }
 

@@ -91,11 +91,18 @@ func (r *Runner) pauseBeforeRetry(ctx engine.Context, o Order) error {
 // there was one.
 func (w *Work) runAttempt(t try) (res nightcrier.AgentResult, started bool, err error) {
 	suffix := "#" + strconv.Itoa(t.attempt)
-	l, err := Checkpoint(w, "launch"+suffix, func(c context.Context, s *Session) (launched, error) { return s.launchWorker(c, t) })
+	defer w.leaveSeat()
+	l, err := Checkpoint(w, "launch"+suffix, func(c context.Context, s *Session) (launched, error) {
+		if err := w.takeSeat(c, s, t); err != nil {
+			return launched{}, err
+		}
+		return s.launchWorker(c, t)
+	})
 	if err != nil || l.Result.State.Terminal() {
 		return l.Result, false, err
 	}
 	res, err = Checkpoint(w, "await"+suffix, func(c context.Context, s *Session) (nightcrier.AgentResult, error) {
+		w.claimSeat()
 		return s.awaitWorker(c, t, l.Handle)
 	})
 	return res, true, err

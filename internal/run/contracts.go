@@ -78,14 +78,19 @@ func (s *Session) keepDelivered(ctx context.Context, d Deliverable, res nightcri
 	if err != nil {
 		return s.unkept(ctx, err)
 	}
+	var without []string
 	for _, refused := range left.Refused {
-		s.Log.Warn("output of the agent was not taken", "event", "artifact_refused", "path", refused.Path, "reason", refused.Reason)
+		without = append(without, refused.Path+": "+refused.Reason)
 	}
 	k := Kept{Output: found.Output, Artifacts: left.Artifacts, Problems: found.Problems}
 	if k.Artifacts = k.Artifacts[:min(len(k.Artifacts), store.MaxStepArtifacts)]; len(k.Artifacts) < len(left.Artifacts) {
-		s.Log.Warn("not all artifacts of the step are listed", "event", "artifacts_cut", "kept", len(k.Artifacts), "left", len(left.Artifacts))
+		without = append(without, fmt.Sprintf("of %d files, %d are listed and handed on", len(left.Artifacts), len(k.Artifacts)))
 	}
-	return k, nil
+	if len(without) == 0 {
+		return k, nil
+	}
+	s.Log.Warn("not all that the agent left is taken", "event", "artifacts_refused", "reasons", without)
+	return k, s.AppendNote(ctx, "artifacts", NewLogItem("not all that the agent left is taken: %s", text.CutLine(strings.Join(without, "; "), maxProblem)))
 }
 
 // unkept leaves to the engine what can be repeated; what cannot is lacking.

@@ -13,7 +13,7 @@ import (
 func (s *Session) finishRun(ctx context.Context, out Outcome) error {
 	f := store.Finish{
 		RunID: s.Order.RunID, Outcome: out.State, Status: out.Status, Result: out.Result, FailureReason: out.Reason, FailureClass: out.Class,
-		RootCause: out.RootCause, Diagnosis: out.Diagnosis, Conclusion: out.Conclusion, Artifacts: out.Artifacts,
+		RootCause: out.RootCause, Diagnosis: out.Diagnosis, Conclusion: out.Conclusion, Artifacts: out.Artifacts, LookAgainAt: out.LookAgainAt,
 	}
 	if s.Workspace != nil && out.Report != "" {
 		var err error

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/record/audit"
@@ -23,8 +24,10 @@ type Outcome struct {
 	// Conclusion is the cause that the delivered report names, if it names one.
 	Conclusion *nightcrier.RootCause `json:"conclusion,omitempty"`
 	// Verdict is that of the delivered report, "" without one.
-	Verdict   nightcrier.Verdict    `json:"verdict,omitempty"`
-	Artifacts []nightcrier.Artifact `json:"artifacts,omitempty"`
+	Verdict nightcrier.Verdict `json:"verdict,omitempty"`
+	// LookAgainAt is when the report asks for another look, zero for never.
+	LookAgainAt time.Time             `json:"lookAgainAt,omitzero"`
+	Artifacts   []nightcrier.Artifact `json:"artifacts,omitempty"`
 	// Report is the file of the workspace that the store keeps of it, "" for none.
 	Report string        `json:"report,omitempty"`
 	Audit  audit.Summary `json:"audit"`

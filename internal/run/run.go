@@ -91,13 +91,16 @@ type Config struct {
 	BudgetDir string
 	Logger    *slog.Logger
 	Now       func() time.Time
+	// Agents is how many agents of all runs work at once, 0 for any number.
+	Agents int
 	// RetryPause replaces the pause before a second attempt, when positive.
 	RetryPause time.Duration
 }
 
 // Runner executes runs.
 type Runner struct {
-	cfg Config
+	cfg   Config
+	seats *seats
 
 	mu      sync.Mutex
 	cancels map[string]chan struct{} // run id → closed when its cancellation was asked for
@@ -115,7 +118,7 @@ func New(cfg Config) *Runner {
 	if cfg.BudgetDir == "" && cfg.Root != nil {
 		cfg.BudgetDir = filepath.Join(cfg.Root.Path(), BudgetDir)
 	}
-	return &Runner{cfg: cfg, cancels: map[string]chan struct{}{}, masks: map[string]*mask.Masker{}}
+	return &Runner{cfg: cfg, seats: &seats{all: cfg.Agents}, cancels: map[string]chan struct{}{}, masks: map[string]*mask.Masker{}}
 }
 
 // Register has an engine execute runs.

@@ -43,6 +43,8 @@ type site struct {
 	agents map[string]script
 	// says is what each agent's worker journals beside a message.
 	says []nightcrier.JournalEntry
+	// seats is how many agents work at once, 0 for any number.
+	seats int
 	// launched is called when a worker is there.
 	launched func(spec backend.Spec) error
 	// collect is what the action of that name does beside being counted.
@@ -87,7 +89,7 @@ func (s *site) open(ctx context.Context) error {
 		s.skills = s
 	}
 	s.runner = New(Config{
-		Store: s.store, Root: s.root, Workers: s, Clusters: s.clusters, Skills: s.skills, Supervisor: s, Mask: mask.New(bytes.Repeat([]byte("k"), 32)), Logger: quiet, RetryPause: time.Millisecond,
+		Store: s.store, Root: s.root, Workers: s, Clusters: s.clusters, Skills: s.skills, Supervisor: s, Mask: mask.New(bytes.Repeat([]byte("k"), 32)), Logger: quiet, RetryPause: time.Millisecond, Agents: s.seats,
 		Actions: map[string]Action{
 			pipeline.ActionCollect: scripted{s, UnlessStopped, pipeline.ActionCollect}, pipeline.ActionCheck: scripted{s, Always, pipeline.ActionCheck}, pipeline.ActionNotify: scripted{s, AfterEnd, pipeline.ActionNotify},
 		},
@@ -265,19 +267,20 @@ func (s *site) Follow(_ context.Context, h backend.Handle, _ int64, fn func(nigh
 	if err != nil {
 		return backend.Ended{}, err
 	}
-	if fn != nil {
-		data, err := journal.OfMessage(journal.Message{Role: "assistant", Text: "I am " + spec.Step}).JSON()
+	if fn == nil { // what it has learned is asked for
+		return backend.Ended{}, nil
+	}
+	data, err := journal.OfMessage(journal.Message{Role: "assistant", Text: "I am " + spec.Step}).JSON()
+	if err == nil {
+		err = fn(nightcrier.JournalEntry{Type: nightcrier.EntryMessage, Data: data, Time: time.Now(), Key: fmt.Sprintf("worker#%d/1", spec.Attempt)})
+	}
+	for _, e := range s.says {
 		if err == nil {
-			err = fn(nightcrier.JournalEntry{Type: nightcrier.EntryMessage, Data: data, Time: time.Now(), Key: fmt.Sprintf("worker#%d/1", spec.Attempt)})
+			err = fn(e)
 		}
-		for _, e := range s.says {
-			if err == nil {
-				err = fn(e)
-			}
-		}
-		if err != nil {
-			return backend.Ended{}, err
-		}
+	}
+	if err != nil {
+		return backend.Ended{}, err
 	}
 	name := strings.TrimSuffix(spec.Step, "/repair")
 	if name == repairStep { // of the first agent

@@ -2,7 +2,10 @@ package run
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -14,6 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/instruct"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // SkillSteps makes agents ready for any skill, from the copies that were pinned. Whoever delivers
@@ -46,7 +50,7 @@ func (k SkillSteps) PrepareSkill(ctx context.Context, s *Session, t Task) error 
 	if err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound {
 		return err
 	}
-	earlier, err := s.copyEarlier(t.Before)
+	earlier, err := s.copyEarlier(ctx, t.Before)
 	if err != nil {
 		return err
 	}
@@ -94,20 +98,27 @@ func (w *Work) namedCluster() (cluster, namespace string) {
 }
 
 // copyEarlier copies what earlier steps left into the workspace, and returns the directories that
-// it made. What is too much, or not there any more, is left out and logged.
-func (s *Session) copyEarlier(before []nightcrier.Step) (dirs []string, err error) {
+// it made. What is too much, not there any more, or not what it was, is left out, and noted.
+func (s *Session) copyEarlier(ctx context.Context, before []nightcrier.Step) (dirs []string, err error) {
 	left := int64(maxEarlier)
+	var without []string
+	defer func() {
+		if err == nil && len(without) > 0 {
+			err = s.AppendNote(ctx, "handed-on", NewLogItem("not all that earlier steps left is handed on: %s", text.CutLine(strings.Join(without, "; "), maxProblem)))
+		}
+	}()
 	for _, step := range before {
 		ws, err := s.openEarlier(step)
 		if nightcrier.CodeOf(err) == nightcrier.NotFound {
-			s.Log.Warn("what an earlier step left is not there any more", "event", "artifacts_gone", "step", step.ID)
+			without = append(without, "what "+step.ID+" left is not there any more")
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		dir := path.Join(earlierDir, step.ID)
-		n, err := s.copyArtifacts(ws, step.Artifacts, dir, &left)
+		n, not, err := s.copyArtifacts(ws, step.Artifacts, dir, &left)
+		without = append(without, not...)
 		if err = errors.Join(err, ws.Close()); err != nil {
 			return nil, err
 		}
@@ -118,23 +129,36 @@ func (s *Session) copyEarlier(before []nightcrier.Step) (dirs []string, err erro
 	return dirs, nil
 }
 
-// copyArtifacts copies what there is room for.
-func (s *Session) copyArtifacts(from *workspace.Workspace, all []nightcrier.Artifact, dir string, left *int64) (n int, err error) {
+// copyArtifacts copies what there is room for and is what was left, and returns what it did not.
+func (s *Session) copyArtifacts(from *workspace.Workspace, all []nightcrier.Artifact, dir string, left *int64) (n int, without []string, err error) {
 	for _, a := range all {
-		if *left -= a.Bytes; *left < 0 {
-			s.Log.Warn("not all that an earlier step left is handed on", "event", "artifacts_cut", "path", a.Path, "bytes", a.Bytes)
-			return n, nil
+		if a.Bytes > *left {
+			without = append(without, fmt.Sprintf("%s has %d bytes, of which there is no room for (%d in all)", a.Path, a.Bytes, maxEarlier))
+			continue
 		}
 		data, err := from.ReadFile(a.Path)
-		if err == nil {
-			err = s.Workspace.WriteFile(path.Join(dir, strings.TrimPrefix(a.Path, "output/")), data, 0o600)
+		switch {
+		case err != nil && CanBeRepeated(context.Background(), err):
+			return n, without, err
+		case err != nil:
+			without = append(without, a.Path+": "+err.Error())
+			continue
+		case hashOf(data) != a.SHA256:
+			without = append(without, a.Path+" is not what it was when the step ended")
+			continue
 		}
-		if err != nil {
-			return n, err
+		if err := s.Workspace.WriteFile(path.Join(dir, strings.TrimPrefix(a.Path, "output/")), data, 0o600); err != nil {
+			return n, without, err
 		}
+		*left -= int64(len(data))
 		n++
 	}
-	return n, nil
+	return n, without, nil
+}
+
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // openEarlier opens the workspace of a step that is done.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"nightcrier.dev/nightcrier"
@@ -203,5 +205,63 @@ func TestAChangedCopyIsRefused(t *testing.T) {
 	})
 	if run.Outcome != nightcrier.StateFailed || !strings.Contains(run.FailureReason, "was changed") || len(s.noted()) > 0 {
 		t.Errorf("%s: %s", run.Outcome, run.FailureReason)
+	}
+}
+
+// What agents leave beside each other reaches a later one below their names: regular files as they
+// were left, and nothing else; what is left out is said in the journal.
+func TestFilesOfAgentsBesideEachOther(t *testing.T) {
+	var sum backend.Spec
+	s := &site{dir: t.TempDir(), agents: map[string]script{
+		"a": func(_ int, spec backend.Spec) nightcrier.AgentResult {
+			dir := filepath.Join(spec.Workspace, ".scratch")
+			if err := errors.Join(os.Symlink("/etc/passwd", filepath.Join(dir, "link")), syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600),
+				os.WriteFile(filepath.Join(dir, "x.html"), []byte("of a"), 0o600), os.WriteFile(filepath.Join(dir, "big"), nil, 0o600), os.Truncate(filepath.Join(dir, "big"), 65<<20)); err != nil {
+				t.Error(err)
+			}
+			return well("done")
+		},
+		"b":   writes(t, "x.html", "of b", "done"),
+		"sum": func(_ int, spec backend.Spec) nightcrier.AgentResult { sum = spec; return well("done") },
+	}}
+	s.collect = func(w *Work) (Done, error) { // somebody changes what b left
+		own := filepath.Join(s.root.Path(), "incident-"+w.Order.RunID, ownDir, "incident-"+nightcrier.DerivedID(w.Order.RunID, "b"))
+		return Done{Result: w.Result}, os.WriteFile(filepath.Join(own, "output/x.html"), []byte("other"), 0o600)
+	}
+	s.library(t, map[string]string{"shop/any/SKILL.md": "do"})
+	if err := s.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	run, _ := s.executed(t, "name: p\nphases:\n- {name: many, type: parallel, steps: [{id: a, skill: shop/any}, {id: b, agent_id: b, skill: shop/any}]}\n- {name: last, fan_in_from: many, steps: [{id: collect, action: collect}, {id: sum, agent_id: sum, skill: shop/any}]}\n", "")
+	if run.Outcome != nightcrier.StateSuccess {
+		t.Fatalf("%s: %s", run.Outcome, run.FailureReason)
+	}
+	var there []string
+	err := filepath.WalkDir(filepath.Join(sum.Workspace, earlierDir), func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			there = append(there, filepath.Base(filepath.Dir(path))+"/"+d.Name())
+		}
+		return err
+	})
+	if err != nil || len(there) != 1 || !strings.HasSuffix(there[0], "/x.html") {
+		t.Errorf("%v, %q", err, there)
+	}
+	entries, err := s.store.Journal(t.Context(), run.ID, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	for _, e := range entries {
+		said += string(e.Data) + "\n"
+	}
+	for _, part := range []string{"link: ", "fifo: ", "big: ", "x.html is not what it was when the step ended"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("nobody said %q:\n%s", part, said)
+		}
 	}
 }

@@ -41,6 +41,8 @@ type Work struct {
 	// resumed says that all checkpoints until now were made by an earlier process, and passed
 	// that there were some.
 	resumed, passed bool
+	// seated says that its agent is counted among those that work.
+	seated bool
 	// unrecorded says that no checkpoint can be written any more.
 	unrecorded bool
 }

@@ -31,7 +31,7 @@ func (s *session) deliverReport(out *run.Outcome, rep *nightcrier.Report) error 
 	if err := s.Workspace.WriteFile(machineFile, raw, 0o600); err != nil {
 		return err
 	}
-	out.Report, out.Verdict = machineFile, rep.Verdict
+	out.Report, out.Verdict, out.LookAgainAt = machineFile, rep.Verdict, rep.LookAgainAt
 	shown, err := s.reportDetail(out, now)
 	if err != nil {
 		return err

@@ -81,6 +81,10 @@ func (s *session) readHealth(ctx context.Context) (health, error) {
 	if err = errors.Join(err, look.close()); err != nil {
 		return h, err
 	}
+	if len(s.Evidence.Items()) == 0 && d.Incomplete != "" { // nothing of it was read
+		h.Failure = "the cluster " + h.Cluster + " could not be looked at: " + d.Incomplete
+		return h, nil
+	}
 	h.Incomplete = d.Incomplete
 	h.addReport(&d.Report)
 	h.describe()

@@ -129,7 +129,7 @@ func TestHowAReportIsAskedForAgain(t *testing.T) {
 	if got := b.read(run.RefusedFile); got != evil {
 		t.Errorf("of the first report is kept %q", got)
 	}
-	if !strings.Contains(b.journal(), "asking claude-code, which cannot look into the cluster, for its report again, in the same session") {
+	if !strings.Contains(b.journal(), "asking claude-code, which looks into no cluster, for its report again, in the same session") {
 		t.Errorf("the journal does not say it:\n%s", b.journal())
 	}
 }

@@ -58,6 +58,12 @@ func (s *Spec) Spender() budget.Who {
 	return budget.Who{Run: s.RunID, Step: s.StepID, Incident: s.IncidentID, Cluster: s.Cluster}
 }
 
+// SharesProcess says whether the worker may be one of several in a process: it starts no program.
+func (s *Spec) SharesProcess() bool {
+	who, err := agent.For(s.Executor)
+	return err == nil && who.Loop && !slices.ContainsFunc(s.ToolServers, func(t toolserver.Server) bool { return len(t.Command) > 0 })
+}
+
 // CheckSpec says what is wrong with a Spec whose defaults are set.
 func (s *Spec) CheckSpec() error {
 	if s.Version != SpecVersion {

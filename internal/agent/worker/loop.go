@@ -45,7 +45,7 @@ func (a *attempt) runLoop(ctx context.Context) nightcrier.AgentResult {
 	}
 	if err != nil {
 		a.endUpTo(endOfTools)
-		a.sweepBelow()
+		a.sweepCommands()
 		return a.startFailure(err)
 	}
 	end, err := a.awaitLoop(ctx, cancel, cfg)
@@ -54,7 +54,7 @@ func (a *attempt) runLoop(ctx context.Context) nightcrier.AgentResult {
 	}
 	a.lastLook()
 	a.endUpTo(endOfTools)
-	a.sweepBelow()
+	a.sweepCommands()
 	a.endUpTo(endOfGuards)
 	a.tidyDisk()
 	if err != nil {
@@ -63,6 +63,14 @@ func (a *attempt) runLoop(ctx context.Context) nightcrier.AgentResult {
 	r := a.explainResult(agent.Decide(a.stopCause(), end.Verdict, sandbox.Exit{}, ""))
 	r.ExitCode, r.Truncated = nil, items.cut
 	return r
+}
+
+// sweepCommands ends what commands of tool servers left. Without commands nothing below this process
+// is this attempt's: others may be at work in it.
+func (a *attempt) sweepCommands() {
+	if !a.spec.SharesProcess() {
+		a.sweepBelow()
+	}
 }
 
 // openLoop opens the guards, and is the loop behind them.

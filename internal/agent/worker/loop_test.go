@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -137,5 +138,48 @@ func TestPTCKeepsItsBounds(t *testing.T) {
 			}
 			b.noneLeft()
 		})
+	}
+}
+
+// Attempts without programs share a process for as long as one of them is at work. Each ends by
+// itself, one can be cancelled and one destroyed, and the others go on.
+func TestPTCSharesAProcess(t *testing.T) {
+	t.Parallel()
+	const n = 6
+	first := newLoop(t, "llm", nightcrier.Anthropic, fakemodel.Step{Text: "said", Hold: "go"})
+	all := []*loopBench{first}
+	for range n - 1 {
+		b := *first.bench
+		b.spec.RunID = nightcrier.NewID()
+		all = append(all, &loopBench{&b, first.model})
+	}
+	pids := map[string]int{}
+	for i, b := range all {
+		b.spec.ToolServers = nil
+		b.spec.Workspace = filepath.Join(t.TempDir(), "ws")
+		b.must(os.MkdirAll(filepath.Join(b.spec.Workspace, "context"), 0o700))
+		for name, text := range map[string]string{"PROMPT.md": "go", "context/system-instructions.txt": "be brief"} {
+			b.must(os.WriteFile(filepath.Join(b.spec.Workspace, name), []byte(text), 0o600))
+		}
+		b.launch()
+		raw, err := os.ReadFile(b.dir().PathOf("pid"))
+		b.must(err)
+		if pids[string(raw)]++; i > 0 && len(pids) != 1 {
+			t.Fatalf("processes: %v", pids)
+		}
+	}
+	all[1].cancel("enough")
+	if r, _ := all[1].follow(); r.State != nightcrier.StateCancelled {
+		t.Errorf("%+v", r)
+	}
+	all[2].must(all[2].workers.Destroy(t.Context(), all[2].handle()))
+	if _, err := os.Stat(string(all[2].dir())); err == nil {
+		t.Error("it was not destroyed")
+	}
+	first.model.Release("go")
+	for _, i := range []int{0, 3, 4, 5} {
+		if r, entries := all[i].follow(); r.State != nightcrier.StateSuccess || r.FinalMessage != "said" {
+			t.Errorf("%d: %+v\n%s", i, r, text(entries))
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -66,16 +67,15 @@ func Main(ctx context.Context, dir string, stdin io.Reader, log io.Writer) int {
 	w, err := claimDirectory(workdir.Dir(dir), stdin, logger)
 	if err != nil {
 		logger.Error("worker does not start", "error", err)
-		word := err.Error()
-		if workspace.Full(err) {
-			word = workdir.FullWord + word
-		}
-		_, _ = fmt.Fprintln(ready, word) // nobody may be there to hear it
+		_, _ = fmt.Fprintln(ready, readyWord(err)) // nobody may be there to hear it
 		return 1
 	}
 	if w == nil {
 		_, _ = fmt.Fprintln(ready, "ok")
 		return 0 // another one is at work, or was
+	}
+	if w.spec.SharesProcess() {
+		defer openHost(workdir.Dir(filepath.Dir(dir))).close() // when its own attempt is free of its lock
 	}
 	defer w.lock.Close()
 	_, _ = fmt.Fprintln(ready, "ok")
@@ -171,7 +171,7 @@ func (w *worker) openForFollowers() error {
 	if err != nil {
 		return err
 	}
-	if err := w.dir.WriteFile(workdir.PIDFile, workdir.PIDs{Worker: me}); err != nil {
+	if err := w.dir.WriteFile(workdir.PIDFile, workdir.PIDs{Worker: me, Shared: w.spec.SharesProcess()}); err != nil {
 		return err
 	}
 	if w.spool, err = workdir.OpenSpool(w.dir, w.spec, w.now); err != nil {

@@ -61,6 +61,10 @@ func checkCLI(ctx context.Context, cfg *config.Config, a config.Agent, o Options
 	if err != nil {
 		return []Check{c.asFailed(err, "")}
 	}
+	if cli.Loop { // there is no program to be tried
+		key := checkPriced(cfg, a, []string{a.Model}, checkKey(ctx, a, o))
+		return []Check{c.asOK("it is our own and needs no program"), key}
+	}
 	found, err := cli.Find(ctx, a.Command)
 	if err != nil {
 		hint := "run it by hand to see why, or install the version that was tested: " + cli.Install()

@@ -17,6 +17,8 @@ const scrapeTimeout = 3 * time.Second
 type State struct {
 	// Queued and Leased count runs that wait and runs that hold a lease.
 	Queued, Leased int
+	// Waits counts the runs that wait by what for, of those that were queued last and those under way.
+	Waits map[nightcrier.WaitKind]int
 	// Active counts the investigations under way by cluster, those taken over
 	// from an earlier server included.
 	Active map[string]int
@@ -45,6 +47,7 @@ func (m *Metrics) WatchState(read func(context.Context) (State, error)) {
 var (
 	readableDesc = newDesc("nightcrier_state_readable", "1 when the store answered this scrape.")
 	queueDesc    = newDesc("nightcrier_queue_depth", "Runs that wait for admission.")
+	waitsDesc    = newDesc("nightcrier_runs_waiting", "Runs that wait, by what for.", "for")
 	leasesDesc   = newDesc("nightcrier_leases", "Runs that hold a lease.")
 	activeDesc   = newDesc("agent_runtime_active_agents", "Agents at work now, those taken over from an earlier server included.", "cluster")
 	incidentDesc = newDesc("nightcrier_incidents", "Incidents in the store, by status.", "status")
@@ -60,7 +63,7 @@ var (
 	waitingDesc  = newDesc("nightcrier_budget_waiting", "Runs of a cluster that wait until what is held for calls of others is settled.", "cluster")
 	blindDesc    = newDesc("nightcrier_watch_problems", "Kinds that a cluster's watch cannot follow.", "cluster")
 
-	stateDescs = []*prometheus.Desc{readableDesc, queueDesc, leasesDesc, activeDesc, incidentDesc, sourceDesc, heardDesc, reconnDesc, receivedDesc,
+	stateDescs = []*prometheus.Desc{readableDesc, queueDesc, waitsDesc, leasesDesc, activeDesc, incidentDesc, sourceDesc, heardDesc, reconnDesc, receivedDesc,
 		objectsDesc, faultsDesc, blindDesc, spentDesc, heldDesc, tokensDesc, waitingDesc}
 
 	sourceStates = []nightcrier.SourceState{nightcrier.SourceConnecting, nightcrier.SourceSubscribed,
@@ -93,6 +96,9 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	out <- gaugeValue(queueDesc, float64(state.Queued))
+	for what, n := range state.Waits {
+		out <- gaugeValue(waitsDesc, float64(n), string(what))
+	}
 	out <- gaugeValue(leasesDesc, float64(state.Leased))
 	for cluster, n := range state.Active {
 		out <- gaugeValue(activeDesc, float64(n), cluster)

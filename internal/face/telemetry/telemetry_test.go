@@ -37,7 +37,7 @@ func exercised(t *testing.T) *Metrics {
 	m.WorkspaceSizes(map[string]int64{"prod": 4096})
 	m.AgentProcesses(map[string]int{"prod": 7})
 	m.WatchState(func(context.Context) (State, error) {
-		return State{Queued: 5, Leased: 2, Active: map[string]int{"prod": 1}, Incidents: map[nightcrier.IncidentStatus]int{nightcrier.Failed: 9},
+		return State{Queued: 5, Leased: 2, Waits: map[nightcrier.WaitKind]int{nightcrier.WaitKey: 4}, Active: map[string]int{"prod": 1}, Incidents: map[nightcrier.IncidentStatus]int{nightcrier.Failed: 9},
 			Sources: []nightcrier.SourceStatus{
 				{Cluster: "prod", Source: "mcp", State: nightcrier.SourceStale, Events: 11, Reconnects: 4, LastEventAt: start},
 				{Cluster: "prod", Source: "watch", State: nightcrier.SourceSubscribed, Objects: 5000, ActiveFaults: 2, Problems: []string{"Node: no"}},
@@ -70,6 +70,7 @@ func TestMetrics(t *testing.T) {
 		`nightcrier_events_repeated_total{cluster="prod"} 1`,
 		`nightcrier_event_store_failures_total{cluster="prod",error_type="exhausted"} 1`,
 		`nightcrier_queue_depth 5`,
+		`nightcrier_runs_waiting{for="key"} 4`,
 		`nightcrier_leases 2`,
 		`nightcrier_incidents{status="failed"} 9`,
 		`nightcrier_admission_wait_seconds_sum 1`,

@@ -55,6 +55,8 @@ type Finish struct {
 	// Conclusion is what the report that is delivered comes to, nil when that is no
 	// cause that another incident could have as well.
 	Conclusion *nightcrier.RootCause
+	// LookAgainAt is when the incident is to be investigated again, zero for never.
+	LookAgainAt time.Time
 }
 
 // Run returns one run; NotFound when there is none.
@@ -259,7 +261,7 @@ func (t *tx) finishIncident(run nightcrier.Run, f *Finish) error {
 	if err := t.moveIncident(&inc, f.Status); err != nil {
 		return err
 	}
-	_, err = t.execStatement(`UPDATE incidents SET report = ?, diagnosis = ? WHERE id = ?`, f.Report, diagnosisHash(f.Diagnosis), inc.ID)
+	_, err = t.execStatement(`UPDATE incidents SET report = ?, diagnosis = ?, look_again_at = ? WHERE id = ?`, f.Report, diagnosisHash(f.Diagnosis), toMicros(f.LookAgainAt), inc.ID)
 	return err
 }
 
@@ -387,6 +389,51 @@ func (s *Store) Retry(ctx context.Context, incidentID, executor string) (nightcr
 		return err
 	})
 	return run, err
+}
+
+// Bounds of looking again: how many runs an incident has by then at most, and how many incidents
+// are taken at once.
+const (
+	mostLooks = 5
+	dueAtOnce = 20
+)
+
+// RetryDue queues a new run of each closed incident whose report said that the question is to be
+// asked again by now, once for each time that it said so. An incident whose fault is open again in
+// another one, or that has been looked at often, is left as it is.
+func (s *Store) RetryDue(ctx context.Context) ([]nightcrier.Run, error) {
+	var queued []nightcrier.Run
+	err := s.writeTransaction(ctx, "look again", func(t *tx) error {
+		queued = nil
+		var due []nightcrier.Incident
+		err := t.eachRow(func(rows *sql.Rows) error {
+			inc, err := scanIncident(rows)
+			due = append(due, inc)
+			return err
+		}, `SELECT doc FROM incidents WHERE look_again_at > 0 AND look_again_at <= ? AND status NOT IN ('pending', 'investigating') ORDER BY look_again_at, id LIMIT ?`, toMicros(t.now), dueAtOnce)
+		if err != nil {
+			return err
+		}
+		for _, inc := range due {
+			if _, err := t.execStatement(`UPDATE incidents SET look_again_at = 0 WHERE id = ?`, inc.ID); err != nil {
+				return err
+			}
+			runs, err := t.listRuns(`subject_kind = 'incident' AND subject_id = ? ORDER BY queued_at, id`, inc.ID)
+			if err != nil {
+				return err
+			}
+			if t.noneOpen(inc.Fingerprint) != nil || len(runs) == 0 || len(runs) >= mostLooks {
+				continue
+			}
+			run, err := t.retryIncident(&inc, runs[len(runs)-1])
+			if err != nil {
+				return err
+			}
+			queued = append(queued, run)
+		}
+		return nil
+	})
+	return queued, err
 }
 
 // retryIncident queues a new run of a closed incident, after the example of an old one.

@@ -52,7 +52,13 @@ func (b Backend) launchIn(ctx context.Context, d workdir.Dir, spec backend.Spec,
 	if err := d.WriteFile(workdir.SpecFile, spec); err != nil {
 		return nightcrier.Errorf(nightcrier.Exhausted, "worker spec: %w", err)
 	}
-	err := b.startProcess(ctx, d, sec)
+	taken, err := false, error(nil)
+	if spec.SharesProcess() {
+		taken, err = b.joinProcess(ctx, spec.WorkerName(), sec)
+	}
+	if !taken {
+		err = b.startProcess(ctx, d, sec)
+	}
 	if err != nil && ctx.Err() == nil {
 		err = giveUp(d, err)
 	}
@@ -71,6 +77,31 @@ func giveUp(d workdir.Dir, err error) error {
 		return nil
 	}
 	return errors.Join(err, claimErr)
+}
+
+// joinProcess asks the process that takes in attempts for one more. It reports whether there is one
+// that has taken it; an error says that it has, and what became of that.
+func (b Backend) joinProcess(ctx context.Context, name string, sec backend.Secrets) (taken bool, err error) {
+	secrets, err := json.Marshal(sec)
+	if err != nil {
+		return false, nil // startProcess meets it as well
+	}
+	conn, err := workdir.Dir(b.Dir).DialWorker(ctx)
+	if err != nil {
+		return false, nil
+	}
+	defer conn.Close()
+	env := workerEnv(os.Environ())
+	slices.Sort(env)
+	g := workdir.Guest{Name: name, Program: workdir.IdentifyProgram(b.Command[0]), Env: env, Secrets: secrets}
+	if err := json.NewEncoder(conn).Encode(g); err != nil {
+		return false, nil
+	}
+	word, err := readWord(ctx, conn)
+	if err == nil && (word == "" || word == workdir.NotTaken) {
+		return false, nil
+	}
+	return true, wordError(ctx, word, err)
 }
 
 // startProcess starts the process, hands it the secrets, and waits for its word.
@@ -120,23 +151,37 @@ func ignorePipe(err error) error {
 // awaitReady reads the worker's word: "ok", or why it will not start. A worker that
 // finds another one at work says "ok" as well.
 func awaitReady(ctx context.Context, ready *os.File) error {
+	word, err := readWord(ctx, ready)
+	return wordError(ctx, word, err)
+}
+
+// readWord reads what a worker says, for as long as it may take to claim its attempt.
+func readWord(ctx context.Context, from interface {
+	io.Reader
+	SetReadDeadline(time.Time) error
+}) (string, error) {
 	deadline := time.Now().Add(launchTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	if err := ready.SetReadDeadline(deadline); err != nil {
-		return err
+	if err := from.SetReadDeadline(deadline); err != nil {
+		return "", err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = from.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	word, err := io.ReadAll(io.LimitReader(ready, 64<<10))
-	switch text := strings.TrimSpace(string(word)); {
-	case text == "ok":
+	word, err := io.ReadAll(io.LimitReader(from, 64<<10))
+	return strings.TrimSpace(string(word)), err
+}
+
+// wordError is what a worker's word means, nil for "ok".
+func wordError(ctx context.Context, word string, err error) error {
+	switch {
+	case word == "ok":
 		return nil
-	case strings.HasPrefix(text, workdir.FullWord):
-		return nightcrier.Errorf(nightcrier.Exhausted, "worker: %s (%w)", strings.TrimPrefix(text, workdir.FullWord), syscall.ENOSPC)
-	case text != "":
-		return nightcrier.Errorf(nightcrier.Invalid, "worker: %s", text)
+	case strings.HasPrefix(word, workdir.FullWord):
+		return nightcrier.Errorf(nightcrier.Exhausted, "worker: %s (%w)", strings.TrimPrefix(word, workdir.FullWord), syscall.ENOSPC)
+	case word != "":
+		return nightcrier.Errorf(nightcrier.Invalid, "worker: %s", word)
 	case ctx.Err() != nil:
 		return nightcrier.Errorf(nightcrier.Interrupted, "worker: %w", context.Cause(ctx))
 	case err != nil:

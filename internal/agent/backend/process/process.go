@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
@@ -180,7 +181,7 @@ func removeDir(d workdir.Dir) error {
 // killWorker ends the worker of a directory, and keeps one that is being started from beginning.
 // It returns its lock; nil where there is no worker.
 func killWorker(ctx context.Context, d workdir.Dir) (*os.File, error) {
-	for {
+	for began := time.Now(); ; {
 		if ok, err := d.HasFile(""); err != nil || !ok {
 			return nil, err
 		}
@@ -193,7 +194,11 @@ func killWorker(ctx context.Context, d workdir.Dir) (*os.File, error) {
 			return nil, err
 		}
 		var p workdir.PIDs
-		if d.ReadFile(workdir.PIDFile, &p) == nil { // else it is about to write it
+		switch wrong := d.ReadFile(workdir.PIDFile, &p); {
+		case wrong != nil: // it is about to write it
+		case p.Shared && time.Since(began) < sharedPatience:
+			_ = sendCancel(ctx, d, "destroyed") // it is asked again
+		default:
 			if err := p.Worker.Kill(); err != nil {
 				return nil, nightcrier.Errorf(nightcrier.Internal, "kill worker: %w", err)
 			}
@@ -203,6 +208,9 @@ func killWorker(ctx context.Context, d workdir.Dir) (*os.File, error) {
 		}
 	}
 }
+
+// sharedPatience is how long a worker that others share a process with may take to end by itself.
+const sharedPatience = 5 * time.Second
 
 // endSandboxes ends what is left of a worker's agent and of its tool servers, verified.
 func endSandboxes(ctx context.Context, boxes sandbox.Reaper, worker string) error {

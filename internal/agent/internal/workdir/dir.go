@@ -161,6 +161,8 @@ func (d Dir) lockWith(try func(*os.File) error) (*os.File, bool, error) {
 // PIDs name the worker's process.
 type PIDs struct {
 	Worker process.ID `json:"worker"`
+	// Shared says that others may be at work in the process.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // OwnerName is the owner of the sandboxes of all workers whose directories lie beside this one.

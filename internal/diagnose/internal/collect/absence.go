@@ -44,6 +44,36 @@ func (c *Collector) noteMissing(ctx context.Context, f *scene.Facts, ref scene.R
 	return nil
 }
 
+// lookElsewhere looks at the one workload that has the name of a target which does not exist:
+// the namespace of an alert is often that of the exporter which measured it. Of several nobody
+// knows which is meant.
+func (c *Collector) lookElsewhere(ctx context.Context, f *scene.Facts) (*scene.Facts, error) {
+	if !f.TargetGone || f.SeenHere || c.in.Event.Dialect != alertDialect || !slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, f.Target.Kind) {
+		return f, nil
+	}
+	if err := c.readTogether(ctx, c.lookQuietly(query{kind: f.Target.Kind, fields: "metadata.name=" + f.Target.Name, limit: maxNamed})); err != nil {
+		return f, err
+	}
+	var found []nightcrier.Object
+	for m := range c.Scene.AllControllers() {
+		if o := m.Object; o.Kind == f.Target.Kind && o.Name == f.Target.Name {
+			found = scene.UniteObjects(found, []nightcrier.Object{o})
+		}
+	}
+	if len(found) != 1 {
+		return f, nil
+	}
+	res := f.Target
+	res.Namespace, res.UID = found[0].Namespace, ""
+	c.NoteMissed(f.Target.String(), "it does not exist; the only "+f.Target.Kind+" of that name, in namespace "+res.Namespace+", was looked at")
+	c.home = res.Namespace
+	moved := &scene.Facts{Now: f.Now, Target: res, AskedAbout: true, Owner: res, Scene: c.Scene, ClaimRef: f.ClaimRef}
+	return moved, c.fromCluster(ctx, moved)
+}
+
+// alertDialect is that of events whose labels tell who measured as well as what was measured.
+const alertDialect = "alertmanager"
+
 // doubtMissing says why a target that is not found may never have been in this cluster, ""
 // where all speaks for it.
 func (c *Collector) doubtMissing(f *scene.Facts) string {

@@ -51,6 +51,10 @@ func (c *Collector) CollectFacts(ctx context.Context) (*scene.Facts, error) {
 	if err := unwrapStop(c.fromCluster(ctx, f)); err != nil {
 		return nil, err
 	}
+	if f, err = c.lookElsewhere(ctx, f); err != nil {
+		return nil, unwrapStop(err)
+	}
+	target = f.Target
 	if err := unwrapStop(c.readSources(ctx, f)); err != nil {
 		return nil, err
 	}

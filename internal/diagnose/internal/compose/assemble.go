@@ -99,6 +99,8 @@ func (a *assembler) listHypotheses() {
 		}
 		if i > 0 && n.Object != a.findings[0].Object {
 			h.Statement = a.cleanText("Independent of H1: "+n.Summary, scene.MaxText)
+		} else if i > 0 {
+			h.Statement = a.cleanText(strings.TrimSuffix(n.Summary, ".")+". "+whyItLost(a.findings[0], n), scene.MaxText)
 		}
 		for _, o := range n.Observed {
 			if id := a.addFact(o, a.checkOfRules()); id != "" {
@@ -115,6 +117,19 @@ func (a *assembler) listHypotheses() {
 	if len(a.findings) == 0 {
 		a.r.Hypotheses = append(a.r.Hypotheses, a.nothingFound())
 	}
+}
+
+// whyItLost says why a hypothesis about the same object stands behind the first.
+func whyItLost(first, n scene.Finding) string {
+	switch {
+	case n.Confidence == nightcrier.Low && first.Confidence != nightcrier.Low:
+		return "Behind H1: no more than a hint speaks for it."
+	case saysWhy(first) && !saysWhy(n):
+		return "Behind H1: that says why, and this only that something is wrong."
+	case first.Entry.Rank >= scene.RankStated && n.Entry.Rank < scene.RankStated:
+		return "Behind H1: the cluster itself states that, and this is concluded."
+	}
+	return "Behind H1: that explains more of what was seen."
 }
 
 // checkOfRules says how far an observation of a rule is checked: its predicate was

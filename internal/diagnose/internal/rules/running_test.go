@@ -99,3 +99,45 @@ func TestLogsErrors(t *testing.T) {
 		}
 	}
 }
+
+// A process that is not ready says why in its log, which is then the reason of the probe that
+// fails; what it says of anything else is not.
+func TestWhyAProbeFails(t *testing.T) {
+	for log, why := range map[string]string{
+		"2026-03-01T11:59:50Z INFO found a problem in the catalogue, this instance cannot become ready until it is resolved\n": "cannot become ready until",
+		"2026-03-01T11:59:50Z INFO GET /items 200 in 3 ms\n":                                                                   "",
+	} {
+		unready := func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+			p.Status.ContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{}
+		}
+		f := withEvent(scenetest.WithLog(scenetest.FactsOf(scenetest.Pod(unready)), log), "Unhealthy", "Readiness probe failed: HTTP probe failed with statuscode: 503", scenetest.Minutes(1))
+		got := foundOf(ApplyRules(f), "readiness-probe-failing")
+		if len(got) != 1 || !strings.Contains(got[0].Why, why) || (got[0].Why != "") != (why != "") || strings.Contains(got[0].Summary, "its log says") != (why != "") {
+			t.Errorf("%s: %+v", log, got)
+		}
+	}
+}
+
+// What a client is shown is mended where it is shown: by the workload behind the Service that it
+// names. Its own certificate, and one of who lies outside, stay its own.
+func TestACertificateIsMendedWhereItIsShown(t *testing.T) {
+	const stock = `
+{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: stock}, spec: {clusterIP: 10.96.0.9, selector: {app: stock}, ports: [{port: 443}]}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: shop, name: stock}, spec: {replicas: 1, selector: {matchLabels: {app: stock}}, template: {metadata: {labels: {app: stock}}, spec: {containers: [{name: app}]}}}, status: {replicas: 1, readyReplicas: 1, observedGeneration: 1}}`
+	for line, want := range map[string]string{
+		`ERROR Get "https://stock.shop.svc.cluster.local/v1": tls: failed to verify certificate: x509: certificate has expired or is not yet valid`: "stock",
+		`ERROR Get "https://api.example.com/v1": tls: failed to verify certificate: x509: certificate has expired or is not yet valid`:              "cart",
+		`ERROR my own certificate has expired, nobody talks to me`:                                                                                  "cart",
+	} {
+		f := scenetest.WithLog(scenetest.FactsOf(scenetest.Pod(func(p *corev1.Pod) { p.Status.ContainerStatuses[0].Ready = true })), logAt(line, 8, 0))
+		logs := f.Scene.Logs
+		f.Scene = scenetest.New(t, stock)
+		f.Scene.Logs = logs
+		got := foundOf(ApplyRules(askedAbout(f)), "certificate-expired")
+		if len(got) != 1 || got[0].Object.Name != want || (want == "stock") != (len(got[0].Affected) == 1) {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package scene_test
 
 import (
 	"testing"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
@@ -36,5 +37,54 @@ func TestAddOfAList(t *testing.T) {
 	}
 	if len(s.Others) != 1 || s.Others[0].Object.GetKind() != "ControllerRevision" || s.Others[0].Object.GetName() != "db-1" {
 		t.Errorf("%+v", s.Others)
+	}
+}
+
+// An object says that it is well by a condition that holds since after the warning; an older word,
+// or one against it, says nothing.
+func TestSaysItIsWell(t *testing.T) {
+	at := time.Date(2026, 3, 1, 11, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		conditions string
+		want       bool
+	}{
+		"ready since":               {`[{"type":"Ready","status":"True","lastTransitionTime":"2026-03-01T11:05:00Z"}]`, true},
+		"ready since before":        {`[{"type":"Ready","status":"True","lastTransitionTime":"2026-03-01T10:00:00Z"}]`, false},
+		"not ready":                 {`[{"type":"Ready","status":"False","message":"no route","lastTransitionTime":"2026-03-01T11:05:00Z"}]`, false},
+		"ready, and stalled beside": {`[{"type":"Ready","status":"True","lastTransitionTime":"2026-03-01T11:05:00Z"},{"type":"Stalled","status":"True","message":"retries are over"}]`, false},
+		"says nothing":              {`[]`, false},
+	} {
+		s := &scene.Scene{}
+		if err := s.Add("Widget", []byte(`{"kind":"Widget","metadata":{"namespace":"shop","name":"w"},"status":{"conditions":`+c.conditions+`}}`), scene.Ref{Evidence: "E1"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.SaysItIsWell(nightcrier.Object{Kind: "Widget", Namespace: "shop", Name: "w"}, at); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if s.SaysItIsWell(nightcrier.Object{Kind: "Widget", Namespace: "shop", Name: "other"}, at) {
+			t.Errorf("%s: another one is well that was not read", name)
+		}
+	}
+}
+
+// The last cause that a trace names is the reason, up to the next message.
+func TestInnermostReason(t *testing.T) {
+	lines := []string{
+		"ERROR request failed: java.lang.IllegalStateException: cannot process",
+		"\tat org.example.A.run(A.java:1)",
+		"Caused by: org.example.WrapperException: read failed",
+		"\tat org.example.B.run(B.java:2)",
+		"Caused by: java.io.EOFException: the file is cut",
+		"INFO next request",
+		"Caused by: nothing of the above",
+	}
+	if got := scene.InnermostReason(lines, 0); got != "Caused by: java.io.EOFException: the file is cut" {
+		t.Error(got)
+	}
+	if got := scene.InnermostReason(lines, 5); got != "Caused by: nothing of the above" {
+		t.Error(got)
+	}
+	if got := scene.InnermostReason([]string{"ERROR alone", "INFO next"}, 0); got != "ERROR alone" {
+		t.Error(got)
 	}
 }

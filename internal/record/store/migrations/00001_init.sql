@@ -37,7 +37,8 @@ CREATE UNIQUE INDEX storms_open ON storms (cluster) WHERE ended_at = 0;
 
 -- diagnosis is a hash of what an incident came to, cause_key of its cause in its cluster,
 -- and caused_by the incident that came to that first: each '' where there is none.
--- condition, cleared_at and over_at say whether its fault goes on.
+-- condition, cleared_at and over_at say whether its fault goes on, look_again_at when the question
+-- is to be asked again.
 CREATE TABLE incidents (
     id            TEXT PRIMARY KEY,
     fingerprint   TEXT NOT NULL,
@@ -53,6 +54,7 @@ CREATE TABLE incidents (
     condition     TEXT NOT NULL,
     cleared_at    BIGINT NOT NULL,
     over_at       BIGINT NOT NULL DEFAULT 0,
+    look_again_at BIGINT NOT NULL DEFAULT 0,
     doc           TEXT NOT NULL,
     report        BYTEA
 );
@@ -65,6 +67,7 @@ CREATE INDEX incidents_storm ON incidents (storm_id) WHERE storm_id <> '';
 CREATE INDEX incidents_diagnosis ON incidents (fingerprint, diagnosis, created_at, id) WHERE diagnosis <> '';
 CREATE INDEX incidents_cause ON incidents (cluster, cause_key, created_at, id) WHERE cause_key <> '';
 CREATE INDEX incidents_caused_by ON incidents (caused_by) WHERE caused_by <> '';
+CREATE INDEX incidents_look_again ON incidents (look_again_at, id) WHERE look_again_at > 0;
 CREATE INDEX incidents_cleared ON incidents (cleared_at, id) WHERE cleared_at > 0 AND over_at = 0;
 
 -- The alerts of an incident that fire, and what other sources reported of it; with when it

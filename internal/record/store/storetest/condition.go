@@ -213,3 +213,40 @@ func staleAlerts(t *testing.T, b *bench) {
 	says(alert("e", false), active)
 	says(alert("e", true), cleared)
 }
+
+// looksAgain: an incident whose report asks for another look gets one run when the time has come,
+// and no more than a few in all.
+func looksAgain(t *testing.T, b *bench) {
+	const after = 2 * time.Minute
+	first := b.acceptEvent(t, b.eventBy("watch", nightcrier.Warning, false), Policy())
+	investigate := func() {
+		t.Helper()
+		run := b.admitRun(t)
+		if _, err := b.BeginRun(t.Context(), run.ID); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.FinishRun(t.Context(), store.Finish{RunID: run.ID, Status: nightcrier.Resolved, LookAgainAt: b.clock.Now().Add(after)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	due := func(want int, when string) {
+		t.Helper()
+		if got, err := b.RetryDue(t.Context()); err != nil || len(got) != want {
+			t.Fatalf("%s: %d runs queued, %v, want %d", when, len(got), err, want)
+		}
+	}
+	due(0, "while it is investigated")
+	investigate()
+	for range 4 {
+		due(0, "too early")
+		b.clock.Advance(after)
+		due(1, "in time")
+		due(0, "a second time")
+		if inc := b.readIncident(t, first.Incident.ID); inc.Status != nightcrier.Pending {
+			t.Fatalf("the incident is %s", inc.Status)
+		}
+		investigate()
+	}
+	b.clock.Advance(time.Hour)
+	due(0, "after so many looks")
+}

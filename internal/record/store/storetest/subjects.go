@@ -361,3 +361,45 @@ func pruneRuns(t *testing.T, b *bench) {
 	b.readRun(t, ids[2])
 	b.readRun(t, d.Run.ID)
 }
+
+// Runs of the past are taken over once, all or none, and hold nothing up.
+func importRuns(t *testing.T, b *bench) {
+	past := func(n string) store.PastRun {
+		id, at := nightcrier.DerivedID("past", n), b.clock.Now().Add(-time.Hour)
+		return store.PastRun{
+			Run: nightcrier.Run{ID: id, Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: n, Title: n}, Pipeline: "old/skill", Key: id, Executor: "a-model", Status: nightcrier.Finished,
+				Outcome: nightcrier.StateFailed, FailureReason: "it failed", CostUSD: 0.5, QueuedAt: at, AdmittedAt: at, EndedAt: at.Add(time.Minute), TriggeredBy: "ann"},
+			Input: json.RawMessage(`{"a":1}`),
+			Steps: []nightcrier.Step{{RunID: id, ID: "execution", Attempt: 1, State: nightcrier.StateFailed, Output: json.RawMessage(`{"b":2}`)}},
+		}
+	}
+	one, two := past("1"), past("2")
+	for i, want := range []int{1, 1, 0} {
+		n, err := b.ImportRuns(t.Context(), [][]store.PastRun{{one}, {one, two}, {one, two}}[i])
+		if err != nil || n != want {
+			t.Errorf("import %d: %d, %v, want %d", i, n, err, want)
+		}
+	}
+	if got := b.readRun(t, one.Run.ID); !cmp.Equal(got, one.Run) {
+		t.Errorf("%+v, want %+v", got, one.Run)
+	}
+	steps, err := b.Steps(t.Context(), two.Run.ID)
+	input, inputErr := b.RunInput(t.Context(), two.Run.ID)
+	if err != nil || inputErr != nil || len(steps) != 1 || string(steps[0].Output) != `{"b":2}` || string(input) != `{"a":1}` {
+		t.Errorf("%+v, %v, %s, %v", steps, err, input, inputErr)
+	}
+	open, large := past("3"), past("4")
+	open.Run.Outcome, large.Steps[0].Output = "", make(json.RawMessage, store.MaxStepOutput+1)
+	for _, bad := range []store.PastRun{open, large} {
+		_, err := b.ImportRuns(t.Context(), []store.PastRun{past("5"), bad})
+		wantCode(t, err, nightcrier.Invalid)
+	}
+	if list, _, err := b.ListRuns(t.Context(), store.RunFilter{}); err != nil || len(list) != 2 || len(b.drainQueue(t, generousLimits())) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if _, err := b.Prune(t.Context(), b.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.Run(t.Context(), one.Run.ID)
+	wantCode(t, err, nightcrier.NotFound)
+}

@@ -246,10 +246,35 @@ func failedProbe(f *scene.Facts, p probe) scene.Finding {
 	n.Summary += "."
 	n.Observed = append(n.Observed[:min(3, len(n.Observed))], v.seen...)
 	n.DependsOn, n.Actions = v.dependsOn, mendProbe(f, p, v)
+	if o, ok := saidUnready(f, p.c); ok && !v.proven && p.kind == "Readiness" {
+		n.Why = o.Quote
+		n.Summary = strings.TrimSuffix(n.Summary, ".") + "; its log says: " + o.Quote
+		n.Observed = append(n.Observed, o)
+		n.Actions = append([]scene.Step{{Action: "Mend what its log names: " + o.Quote, Do: scene.DoReadLog, Outcome: "the process calls itself ready", Risk: "none while reading"}}, n.Actions...)
+	}
 	if v.proven {
 		n.Confidence, n.Rank, n.Why = nightcrier.High, rankTold+5, v.text
 	}
 	return n
+}
+
+// notReadyYet matches what a process says of why it does not call itself ready.
+var notReadyYet = scene.NewPattern(`(?i)\b(?:not|cannot|can't|never|unable to) (?:yet )?(?:be(?:come)? |get )?(?:ready|healthy|in service)\b|(?:readiness|health)[ -]?check\b.{0,60}(?:fail|unhealthy|down|error)|\b(?:waiting|waits) (?:for|until|on)\b|\bnot (?:synced|initiali[sz]ed|connected|bootstrapped|joined)\b|\b(?:status|state)["=: ]+(?:DOWN|OUT_OF_SERVICE|UNHEALTHY)\b`)
+
+// saidUnready is the last line of a running container's log that says why it is not ready.
+func saidUnready(f *scene.Facts, c scene.Container) (scene.Observation, bool) {
+	l, ok := currentLog(f, c)
+	if !ok || c.Status.State.Running == nil {
+		return scene.Observation{}, false
+	}
+	lines := strings.Split(strings.TrimSpace(l.Text), "\n")
+	for _, line := range reverseLines(lines[max(0, len(lines)-scene.RecentLines):]) {
+		line = text.KeepBytes(line, 4*scene.MaxQuote)
+		if notReadyYet.MatchString(line) && !scene.StackFramePattern.MatchString(line) {
+			return ObserveLog(c, l, text.CutMiddle(line, scene.MaxQuote)), true
+		}
+	}
+	return scene.Observation{}, false
 }
 
 // mendProbe is what to do about a failing probe: where it is known what is wrong with

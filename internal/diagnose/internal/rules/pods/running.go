@@ -224,7 +224,7 @@ func judgeComplaint(f *scene.Facts, c scene.Container, t complaint) []scene.Find
 
 // describeTimes says how often a log complains, and since when.
 func (c complaint) describeTimes() string {
-	if c.last.IsZero() || c.often < 2 {
+	if c.first.IsZero() || c.last.IsZero() || c.often < 2 {
 		return ""
 	}
 	return fmt.Sprintf(" (%d times from %s to %s)", c.often, c.first.Format(time.TimeOnly), c.last.Format(time.TimeOnly))

@@ -1,0 +1,89 @@
+package run
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/backend"
+)
+
+// A phase has no more agents work at once than is configured; the others wait, and say so.
+func TestAgentsWaitForASeat(t *testing.T) {
+	var now, most, begun atomic.Int64
+	var met sync.WaitGroup // two that work, and three that wait
+	met.Add(5)
+	s := &site{seats: 2, agents: map[string]script{}}
+	file := "name: p\nphases:\n- name: many\n  type: parallel\n  steps:\n"
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		file += "  - {id: " + id + ", agent_id: " + id + ", skill: x/a}\n"
+		s.agents[id] = func(int, backend.Spec) nightcrier.AgentResult {
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			if begun.Add(1) <= 2 {
+				met.Done()
+			}
+			met.Wait()
+			now.Add(-1)
+			return well("done")
+		}
+	}
+	s.point = func(what string) {
+		if strings.HasSuffix(what, "limit#1") {
+			met.Done()
+		}
+	}
+	run, rows := s.executed(t, file, "")
+	entries, err := s.store.Journal(t.Context(), run.ID, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := 0
+	for _, e := range entries {
+		if strings.Contains(string(e.Data), "waits for: limit; max_concurrent_agents has 2 agents work at once") {
+			waited++
+		}
+	}
+	if run.Outcome != nightcrier.StateSuccess || most.Load() != 2 || waited != 3 || s.runner.seats.taken != 0 {
+		t.Errorf("%s: %s, %q; %d at once, %d waited, %d are left", run.Outcome, run.FailureReason, rows, most.Load(), waited, s.runner.seats.taken)
+	}
+}
+
+// Who waits for a seat is heard when the run is cancelled, and is not started when its time is over.
+func TestWhoWaitsForASeatIsHeard(t *testing.T) {
+	for name, tt := range map[string]struct {
+		order   func(*Order)
+		outcome nightcrier.State
+	}{
+		"cancelled": {func(*Order) {}, nightcrier.StateCancelled},
+		"too late":  {func(o *Order) { o.Deadline = time.Now().Add(300 * time.Millisecond) }, nightcrier.StateTimeout},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &site{seats: 1}
+			s.point = func(what string) {
+				if what != "entry limit#1" {
+					return
+				}
+				if tt.outcome != nightcrier.StateCancelled {
+					return
+				}
+				runs, err := s.store.LeasedRuns(t.Context())
+				if err == nil && len(runs) == 1 {
+					_, err = s.store.RequestCancelRun(t.Context(), runs[0].ID, "somebody")
+					s.runner.Cancel(runs[0].ID)
+				}
+				if err != nil || len(runs) != 1 {
+					t.Error(runs, err)
+				}
+			}
+			run, rows := s.executed(t, steps("  - {id: a, skill: x/a}\n"), "", tt.order, func(*Order) { s.runner.seats.claim() })
+			if run.Outcome != tt.outcome || s.runner.seats.taken != 1 || len(s.runner.seats.waiting) > 0 {
+				t.Errorf("%s: %s, %q, %d", run.Outcome, run.FailureReason, rows, s.runner.seats.taken)
+			}
+		})
+	}
+}

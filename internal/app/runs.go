@@ -133,6 +133,12 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 		o.Unready = err.Error()
 		return o, nil
 	}
+	if r.IncidentID() != "" {
+		if server := o.Pipeline.WritingServer(); server != "" {
+			o.Unready = "a run about an incident only reads, and a skill of its pipeline uses the tool server " + server + ", which writes"
+			return o, nil
+		}
+	}
 	if d := o.Pipeline.Definition.Deadline; d > 0 {
 		if at := r.AdmittedAt.Add(d); o.Deadline.IsZero() || at.Before(o.Deadline) {
 			o.Deadline = at

@@ -219,7 +219,10 @@ func (s *session) offeredTools() (all []tools.Tool) {
 			continue
 		}
 		text := fmt.Sprintf("Asks the server %q, which is not Nightcrier's: look for what it tells in the cluster too, a fact that cites this alone counts as not seen. What it says of this tool: %s", s.server.Name, o.About)
-		all = append(all, tools.Tool{Name: o.ShownAs, Title: s.server.Name + ": " + o.Tool, About: text, Schema: o.schema.shown, Open: true,
+		if s.server.Writes {
+			text = fmt.Sprintf("Asks the server %q, which may change something. What it says of this tool: %s", s.server.Name, o.About)
+		}
+		all = append(all, tools.Tool{Name: o.ShownAs, Title: s.server.Name + ": " + o.Tool, About: text, Schema: o.schema.shown, Open: true, Writes: s.server.Writes && !slices.Contains(o.Hints, "read-only"),
 			Call: func(ctx context.Context, raw json.RawMessage) (string, error) { return s.callTool(ctx, o, raw) }})
 	}
 	return all

@@ -270,3 +270,24 @@ func TestResultsMayBeLogs(t *testing.T) {
 		}
 	}
 }
+
+// Tools that write are offered only of a server that may, by their full names, and say so.
+func TestWritersAreForThoseThatMay(t *testing.T) {
+	p := newPeer(t)
+	p.tool("apply", &sdk.ToolAnnotations{ReadOnlyHint: false}, nil, textPart("applied"))
+	p.tool("look", readsOnly, nil, textPart("seen"))
+	if got := names(open1(t, newRecord(), p.server("apply", "look"))); !slices.Equal(got, []string{"peer_look"}) {
+		t.Errorf("an investigation is offered %v", got)
+	}
+	server := p.server("apply", "look")
+	server.Writes = true
+	all := open1(t, newRecord(), server)
+	for _, tool := range all.Tools() {
+		if tool.Writes != (tool.Name == "peer_apply") {
+			t.Errorf("%s says that it writes: %t", tool.Name, tool.Writes)
+		}
+	}
+	if said, err := ask(t, all, "peer_apply", map[string]any{}); err != nil || !strings.Contains(said, "applied") {
+		t.Errorf("%s, %v", said, err)
+	}
+}

@@ -33,12 +33,16 @@ const (
 
 // Settings are what a skill says of how it is executed. A zero value is left to the operator.
 type Settings struct {
-	Domain    string        `json:"domain,omitempty"`
-	Role      string        `json:"role"`
-	Executor  string        `json:"executor,omitempty"`
-	Model     string        `json:"model,omitempty"`
-	MaxTurns  int           `json:"maxTurns,omitempty"`
-	MaxTokens int           `json:"maxTokens,omitempty"`
+	Domain    string `json:"domain,omitempty"`
+	Role      string `json:"role"`
+	Executor  string `json:"executor,omitempty"`
+	Model     string `json:"model,omitempty"`
+	MaxTurns  int    `json:"maxTurns,omitempty"`
+	MaxTokens int    `json:"maxTokens,omitempty"`
+	// Thinking is how many tokens of an answer may be thoughts, Fallbacks the models that are asked
+	// where Model cannot answer: of our own agents alone.
+	Thinking  int           `json:"thinking,omitempty"`
+	Fallbacks []string      `json:"fallbacks,omitempty"`
 	Timeout   time.Duration `json:"timeout,omitempty"`
 	BudgetUSD float64       `json:"budgetUsd,omitempty"`
 	// Deliver is what it has to leave, nil for what it says last.
@@ -52,6 +56,14 @@ type Settings struct {
 	Disabled bool `json:"disabled,omitempty"`
 	// Configured says that there is a configuration: then it must be complete.
 	Configured bool `json:"configured,omitempty"`
+}
+
+// IsAgent says that the skill works in steps, with tools.
+func (s *Settings) IsAgent() bool { return s.Role == RoleAgent }
+
+// IsSingleCall says that the skill is one call of a model.
+func (s *Settings) IsSingleCall() bool {
+	return s.Role == RoleManager || s.Role == RoleSpecialist || s.Role == RoleField
 }
 
 // Deliver is what a skill has to leave: one of them.
@@ -91,10 +103,10 @@ func Keys() []Key {
 	var all []Key
 	for effect, paths := range map[Effect]string{
 		Used: `domain domain.name skills skills.name skills.role skills.version skills.model skills.cost_budget skills.cost_budget_per_execution
-			skills.deploy_status agent agent.executor agent.max_iterations agent.max_tokens agent.timeout sandbox mcp_tools mcp_tools.server mcp_tools.tools
+			skills.deploy_status agent agent.executor agent.max_iterations agent.max_tokens agent.budget_tokens agent.fallback_models skills.fallback_models agent.timeout sandbox mcp_tools mcp_tools.server mcp_tools.tools
 			mcp_tools.approval_required guardrails guardrails.budget guardrails.budget.max_per_execution guardrails.budget.max_cost_per_execution
 			guardrails.budget.max_cost_per_alert verify verify.enabled verify.criteria deliver deliver.report deliver.schema deliver.files`,
-		Unused: `description domain.description domain.owner skills.path skills.triggers triggers agent.budget_tokens agent.template agent.cpu agent.memory
+		Unused: `description domain.description domain.owner skills.path skills.triggers triggers agent.template agent.cpu agent.memory
 			agent.backend routing guardrails.budget.alert_at guardrails.rate_limits feedback verify.max_retries notifications observability display`,
 		RefusedWhenSet: `guardrails.human_in_loop`,
 	} {
@@ -205,6 +217,10 @@ func (r *settingsReader) readConfigured(name string, c map[string]any) (Settings
 	}
 	set.Executor, set.Timeout = r.text(agent, "executor"), r.duration(agent, "timeout")
 	set.MaxTurns, set.MaxTokens = r.count(agent, "max_iterations", 1000), r.count(agent, "max_tokens", 1<<20)
+	if agent["budget_tokens"] != 0 { // which is how it is said that there are to be none
+		set.Thinking = r.count(agent, "budget_tokens", 1<<20)
+	}
+	set.Fallbacks = append(r.texts(own, "fallback_models"), r.texts(agent, "fallback_models")...)
 	guardrails := r.mapping(c, "guardrails")
 	budget := r.mapping(guardrails, "budget")
 	set.BudgetUSD = lowest(r.dollars(own, "cost_budget"), r.dollars(own, "cost_budget_per_execution"),
@@ -414,13 +430,9 @@ func (s *Skill) CheckRunnable() error {
 	switch {
 	case set.Disabled:
 		return refuse("its deploy_status is disabled")
-	case set.Role == RoleManager, set.Role == RoleSpecialist, set.Role == RoleField:
-		return refuse("its role is %s, one call of a model, which this version does not make; it executes role: agent", set.Role)
-	case set.Role != RoleAgent:
+	case !set.IsAgent() && !set.IsSingleCall():
 		return refuse("its role %.40q is none of agent, manager, specialist and field", set.Role)
-	case set.Executor == "ptc", set.Executor == "llm":
-		return refuse("this version does not have the executor %s; it has those of CLIs, such as claude-code", set.Executor)
-	case set.Configured && set.MaxTurns == 0:
+	case set.IsAgent() && set.Configured && set.MaxTurns == 0:
 		return refuse("agent.max_iterations is missing in %s: say how many turns its agent has", configFile)
 	case set.Approval:
 		return refuse("guardrails.human_in_loop asks for a person's approval, which nobody can give here")

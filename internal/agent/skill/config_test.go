@@ -115,17 +115,19 @@ func TestACopyIsWhatWasPinned(t *testing.T) {
 func TestWhatCannotBeExecuted(t *testing.T) {
 	config := func(more string) string { return "skills: [{name: x, role: agent}]\n" + more }
 	for name, c := range map[string]struct{ skill, config, says string }{
-		"a SKILL.md alone":  {"do", "", ""},
-		"all is well":       {"do", config("agent: {executor: codex, max_iterations: 3}"), ""},
-		"of another system": {"do", config("agent: {executor: ptc, max_iterations: 3}"), "does not have the executor ptc"},
-		"one call":          {"---\nrole: specialist\n---\ndo", "", "its role is specialist"},
-		"no role":           {"do", "skills: [{name: x}]", "its role is specialist"},
-		"a manager":         {"do", "skills: [{name: x, role: manager}]", "its role is manager"},
-		"a strange role":    {"do", "skills: [{name: x, role: king}]", `its role "king" is none of`},
-		"no bound":          {"do", config("agent: {executor: codex}"), "agent.max_iterations is missing"},
-		"disabled":          {"do", "skills: [{name: x, role: agent, deploy_status: disabled}]", "disabled"},
-		"approval":          {"do", config("agent: {max_iterations: 3}\nguardrails: {human_in_loop: {require_approval: true}}"), "approval"},
-		"too much to read":  {strings.Repeat("word ", 60<<10), "", "an agent is given at most"},
+		"a SKILL.md alone": {"do", "", ""},
+		"all is well":      {"do", config("agent: {executor: codex, max_iterations: 3}"), ""},
+		"our own":          {"do", config("agent: {executor: ptc, max_iterations: 3}"), ""},
+		"without turns":    {"do", config("agent: {executor: ptc}"), "agent.max_iterations is missing"},
+		"one call":         {"---\nrole: specialist\n---\ndo", "", ""},
+		"no role":          {"do", "skills: [{name: x}]", ""},
+		"a manager":        {"do", "skills: [{name: x, role: manager}]", ""},
+		"another role":     {"do", "skills: [{name: x, role: boss}]", "none of agent, manager, specialist and field"},
+		"a strange role":   {"do", "skills: [{name: x, role: king}]", `its role "king" is none of`},
+		"no bound":         {"do", config("agent: {executor: codex}"), "agent.max_iterations is missing"},
+		"disabled":         {"do", "skills: [{name: x, role: agent, deploy_status: disabled}]", "disabled"},
+		"approval":         {"do", config("agent: {max_iterations: 3}\nguardrails: {human_in_loop: {require_approval: true}}"), "approval"},
+		"too much to read": {strings.Repeat("word ", 60<<10), "", "an agent is given at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"x/SKILL.md": c.skill}

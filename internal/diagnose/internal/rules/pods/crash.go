@@ -109,14 +109,14 @@ func withLog(n scene.Finding, f *scene.Facts, c scene.Container) scene.Finding {
 		}
 		return n
 	}
-	line := text.CutMiddle(scene.ErrorLine(l.Text), scene.MaxQuote)
+	line, why := decidingLine(l.Text)
 	if t, ok := reasonInLog(f, c); ok {
-		line = t.line
+		line, why = t.line, true
+	}
+	if why {
+		n.Why = line
 	}
 	n.Observed = append(n.Observed, ObserveLog(c, l, line))
-	if _, known := reasonInLog(f, c); known || scene.GraveWords.MatchString(line) || scene.TellingWords.MatchString(line) {
-		n.Why = scene.ReasonIn(line)
-	}
 	n.Summary = strings.TrimSuffix(n.Summary, ".") + "; its log says: " + line
 	if farSide.MatchString(line) {
 		n.Actions = append(dependencyActions(), n.Actions...)

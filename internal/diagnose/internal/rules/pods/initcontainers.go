@@ -129,6 +129,19 @@ func waitedFor(s *scene.Scene, c scene.Container, line string) []nightcrier.Obje
 			out = append(out, o)
 		}
 	}
+	return scene.UniteObjects(out, jobsNamed(s, c, said))
+}
+
+// jobsNamed are the Jobs whose names stand in the words of an init container, each as a word
+// of its own.
+func jobsNamed(s *scene.Scene, c scene.Container, said string) []nightcrier.Object {
+	words := hosts.FindAllString(said, 400)
+	var out []nightcrier.Object
+	for _, j := range s.Jobs {
+		if j.Object.Namespace == c.Pod.Object.Namespace && slices.Contains(words, j.Object.Name) {
+			out = append(out, s.WorkloadAbove("Job", &j.Object))
+		}
+	}
 	return out
 }
 

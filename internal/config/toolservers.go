@@ -192,6 +192,16 @@ func (c *Config) ToolServersOf(cluster string) (servers []toolserver.Server) {
 	return servers
 }
 
+// WritingServers are the MCP servers for skills that change something, in runs about no incident.
+func (c *Config) WritingServers() (servers []toolserver.Server) {
+	for _, s := range c.ToolServers {
+		if s.Writes && len(s.Clusters) == 0 {
+			servers = append(servers, s.Guarded())
+		}
+	}
+	return servers
+}
+
 // Guarded is the server as its guard takes it.
 func (s *ToolServer) Guarded() toolserver.Server {
 	return toolserver.Server{Name: s.Name, URL: s.URL, Command: s.Command, TokenEnv: s.TokenEnv, Env: s.Env, Read: s.Read, Ports: s.Ports, Tools: s.Tools, Writes: s.Writes, Timeout: s.Timeout}

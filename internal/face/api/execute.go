@@ -122,7 +122,7 @@ func (a *API) callPipeline(ctx context.Context, in *CallRequest) (nightcrier.Run
 	if in.Body.Deadline != "" {
 		d, err := time.ParseDuration(in.Body.Deadline)
 		if err != nil || d <= 0 {
-			return nightcrier.Run{}, newProblem(nightcrier.Invalid, fmt.Sprintf("deadline is %q: write how long the run may take, such as 90m", in.Body.Deadline))
+			return nightcrier.Run{}, newProblem(nightcrier.Invalid, a.opt.Mask(fmt.Sprintf("deadline is %q: write how long the run may take, such as 90m", in.Body.Deadline)))
 		}
 		c.Deadline = d
 	}

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
@@ -39,20 +37,6 @@ type SkillPin struct {
 	BudgetUSD float64     `json:"budget_usd,omitempty"`
 	// Deliverable is what it leaves where the step does not say.
 	Deliverable *Deliverable `json:"deliverable,omitempty"`
-}
-
-// WritingServer is a tool server that one of the steps may change something with, "" where none may.
-func (f *Frozen) WritingServer() string {
-	for _, name := range slices.Sorted(maps.Keys(f.Skills)) {
-		if pin := f.Skills[name]; pin.Agent != nil {
-			for _, s := range pin.Agent.ToolServers {
-				if s.Writes {
-					return s.Name
-				}
-			}
-		}
-	}
-	return ""
 }
 
 // Resolver finds what a pipeline names.

@@ -105,7 +105,7 @@ var errorField = scene.NewPattern(`(?:"(?:error|err|exception|cause|error\.messa
 // quoteIn is a line that the pattern matches as it is quoted: by what it matches.
 func (s *logPattern) quoteIn(line string) string {
 	quote := quoteLine(line)
-	if _, ok := s.matchLine(quote, strings.ToLower(quote)); !ok {
+	if _, ok := s.matchLine(quote, scene.NewLine(quote)); !ok {
 		return text.CutMiddle(line, scene.MaxQuote)
 	}
 	return quote

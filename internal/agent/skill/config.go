@@ -51,6 +51,8 @@ type Settings struct {
 	Verify []string `json:"verify,omitempty"`
 	// Tools are what it wants of the tool servers that the operator has configured.
 	Tools []Binding `json:"tools,omitempty"`
+	// Notifications say who is told when a run has ended in which it was used.
+	Notifications []Notification `json:"notifications,omitempty"`
 	// Approval says that a person must agree to what it does; Disabled that it is not to be used.
 	Approval bool `json:"approval,omitempty"`
 	Disabled bool `json:"disabled,omitempty"`
@@ -105,9 +107,9 @@ func Keys() []Key {
 		Used: `domain domain.name skills skills.name skills.role skills.version skills.model skills.cost_budget skills.cost_budget_per_execution
 			skills.deploy_status agent agent.executor agent.max_iterations agent.max_tokens agent.budget_tokens agent.fallback_models skills.fallback_models agent.timeout sandbox mcp_tools mcp_tools.server mcp_tools.tools
 			mcp_tools.approval_required guardrails guardrails.budget guardrails.budget.max_per_execution guardrails.budget.max_cost_per_execution
-			guardrails.budget.max_cost_per_alert verify verify.enabled verify.criteria deliver deliver.report deliver.schema deliver.files`,
+			guardrails.budget.max_cost_per_alert verify verify.enabled verify.criteria notifications notifications.channel notifications.on deliver deliver.report deliver.schema deliver.files`,
 		Unused: `description domain.description domain.owner skills.path skills.triggers triggers agent.template agent.cpu agent.memory
-			agent.backend routing guardrails.budget.alert_at guardrails.rate_limits feedback verify.max_retries notifications observability display`,
+			agent.backend routing guardrails.budget.alert_at guardrails.rate_limits feedback verify.max_retries notifications.config observability display`,
 		RefusedWhenSet: `guardrails.human_in_loop`,
 	} {
 		for _, path := range strings.Fields(paths) {
@@ -234,6 +236,7 @@ func (r *settingsReader) readConfigured(name string, c map[string]any) (Settings
 	for _, one := range r.list(c, "mcp_tools") {
 		set.Tools = append(set.Tools, Binding{r.text(one, "server"), r.texts(one, "tools"), r.texts(one, "approval_required")})
 	}
+	set.Notifications = r.notifications(c)
 	set.Deliver = r.deliver(r.mapping(c, "deliver"))
 	return set, r.text(own, "version")
 }
@@ -249,6 +252,22 @@ func (r *settingsReader) ownEntry(name string, c map[string]any) map[string]any 
 		r.wrong = fmt.Errorf("%s does not list it under skills", r.of)
 	}
 	return nil
+}
+
+func (r *settingsReader) notifications(c map[string]any) (all []Notification) {
+	for _, one := range r.list(c, "notifications") {
+		n := Notification{r.text(one, "channel"), r.texts(one, "on")}
+		if !slices.Contains(Channels(), n.Channel) {
+			r.fault("notifications.channel", "one of "+strings.Join(Channels(), ", "))
+		}
+		for _, on := range n.On {
+			if CheckOutcome(on) != nil {
+				r.fault("notifications.on", "a list of success, failure, error and always")
+			}
+		}
+		all = append(all, n)
+	}
+	return all
 }
 
 func (r *settingsReader) deliver(d map[string]any) *Deliver {

@@ -38,7 +38,11 @@ func toolEffects() map[string]func(*house) {
 		"tool_servers[].ports":     row("{name: one, ports: [99], "+command+"}", func(s toolserver.Server) bool { return slices.Equal(s.Ports, []int{99}) }),
 		"tool_servers[].tools":     row("{name: one, "+url, func(s toolserver.Server) bool { return slices.Equal(s.Tools, []string{"look"}) }),
 		"tool_servers[].clusters":  row("{name: one, clusters: [c1], "+url, func(s toolserver.Server) bool { return s.Name == "one" }),
-		"tool_servers[].timeout":   row("{name: one, timeout: 7s, "+url, func(s toolserver.Server) bool { return s.Timeout == 7*time.Second }),
+		"tool_servers[].writes": func(h *house) { // for skills alone
+			got := h.order(working, "tool_servers:", "  - {name: one, writes: true, "+url)
+			h.want(len(got.ToolServers) == 0, "%+v", got.ToolServers)
+		},
+		"tool_servers[].timeout": row("{name: one, timeout: 7s, "+url, func(s toolserver.Server) bool { return s.Timeout == 7*time.Second }),
 	}
 }
 

@@ -216,7 +216,56 @@ type writeCloser struct{ io.Writer }
 func (writeCloser) Close() error { return nil }
 
 func (p *program) toolsCommand() *cobra.Command {
-	return groupCommand("tools", "Show the tools that MCP servers offer to agents", p.toolsListCommand())
+	return groupCommand("tools", "Show the tools that MCP servers offer to agents", p.toolsListCommand(), p.toolsDiffCommand(), p.toolsAcceptCommand())
+}
+
+func (p *program) toolsDiffCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "diff [SERVER]", Short: "Show what changed in tools since they were accepted", Args: checkArgs(cobra.MaximumNArgs(1)),
+		Long: `Compares the tools of the MCP servers in tool_servers with what they were when an agent
+first used them, or when they were last accepted. Until a change is accepted, agents do not
+get the tool. What a server says is shown as it is: it is data, not advice.`}
+	p.formatFlag(cmd, "text", "json")
+	fewConfigFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.runToolsDiff(cmd, args, false) }
+	return cmd
+}
+
+func (p *program) toolsAcceptCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "accept SERVER", Short: "Accept the tools of a server as they are now", Args: checkArgs(cobra.ExactArgs(1)),
+		Long: "Shows what changed in the tools of a server, and accepts it: agents get these tools from\ntheir next run on."}
+	p.formatFlag(cmd, "text", "json")
+	fewConfigFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.runToolsDiff(cmd, args, true) }
+	return cmd
+}
+
+func (p *program) runToolsDiff(cmd *cobra.Command, args []string, accept bool) error {
+	cfg, err := p.loadConfig(cmd)
+	if err != nil {
+		return err
+	}
+	changes, err := oneshot.DiffTools(cmd.Context(), cfg, strings.Join(args, ""), accept)
+	if err != nil {
+		return err
+	}
+	if p.format == "json" {
+		return p.printJSON(map[string]any{"changes": append([]oneshot.ToolChange{}, changes...), "accepted": accept})
+	}
+	for _, c := range changes {
+		fmt.Fprintf(p.stdout, "%s %s %s\n", c.Server, text.CutLine(text.MarkHidden(c.Tool), 128), c.How)
+		for _, side := range []string{"- " + string(c.Was), "+ " + string(c.Is)} {
+			if len(side) > 2 {
+				fmt.Fprintf(p.stdout, "  %s\n", text.CutMiddle(text.MarkHidden(side), 4<<10))
+			}
+		}
+	}
+	switch {
+	case accept:
+		p.printMessage("The tools of %s are accepted as they are now.", args[0])
+	case len(changes) == 0:
+		p.printMessage("Nothing has changed.")
+	}
+	return nil
 }
 
 func (p *program) toolsListCommand() *cobra.Command {

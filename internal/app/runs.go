@@ -159,14 +159,20 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 }
 
 // checkToolServers refuses a pipeline one of whose skills needs a tool server that is for other
-// clusters than the run's.
+// clusters than the run's, or one that writes where the run is about an incident: that only reads.
 func (a *Investigator) checkToolServers(p pipeline.Frozen, cluster string) error {
 	allowed := a.cfg.ToolServersOf(cluster)
+	if cluster == "" {
+		allowed = append(allowed, a.cfg.WritingServers()...)
+	}
 	for _, pin := range p.Skills {
 		if pin.Agent == nil {
 			continue
 		}
 		for _, s := range pin.Agent.ToolServers {
+			if s.Writes && cluster != "" {
+				return nightcrier.Errorf(nightcrier.Refused, "the skill %s uses the tool server %s, which writes, and a run about an incident only reads", pin.Name, s.Name)
+			}
 			if !slices.ContainsFunc(allowed, func(other toolserver.Server) bool { return other.Name == s.Name }) {
 				return nightcrier.Errorf(nightcrier.Refused, "the skill %s needs the tool server %s, which is for incidents of some clusters, and this run is not about one of those", pin.Name, s.Name)
 			}

@@ -12,6 +12,7 @@ import (
 	backendprocess "nightcrier.dev/nightcrier/internal/agent/backend/process"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/data"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
 // WorkersDir, below the workspace root, is where workers that are processes keep what is theirs.
@@ -53,7 +54,7 @@ func (w workers) Launch(ctx context.Context, spec backend.Spec, cluster *backend
 	secrets.Cluster, secrets.Sources = cluster, w.sources(spec.Cluster)
 	secrets.ModelAPIKey = w.cfg.ModelKey(cmp.Or(spec.Provider, nightcrier.Anthropic)).Reveal()
 	secrets.Variables = w.cfg.VariablesOf(spec.ToolServers)
-	spec.Owner, spec.Record = WorkersOwner, w.record
+	spec.Owner, spec.Record, spec.PinsDir = WorkersOwner, w.record, filepath.Join(w.cfg.WorkspaceRoot, toolserver.PinsDir)
 	return w.Backend.Launch(ctx, spec, secrets)
 }
 

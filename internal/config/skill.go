@@ -113,7 +113,7 @@ func (c *Config) serversFor(wanted []skill.Binding) (servers []toolserver.Server
 		if !all {
 			server.Tools = slices.DeleteFunc(slices.Clone(b.Tools), func(tool string) bool {
 				allowed, _ := c.ToolServers[i].Guarded().Allows(tool)
-				return !allowed || strings.ContainsAny(tool, `*?[\`) || slices.Contains(b.Approval, tool)
+				return !allowed || toolserver.IsPattern(tool) || slices.Contains(b.Approval, tool)
 			})
 		}
 		if len(server.Tools) == 0 {

@@ -27,6 +27,8 @@ type ToolServer struct {
 	Read  []string
 	Ports []int
 	Tools []string
+	// Writes gives skills that name the server its tools that write, and investigations none.
+	Writes bool
 	// Clusters are those in whose investigations it is used; empty means all.
 	Clusters []string
 	Timeout  time.Duration
@@ -51,6 +53,7 @@ func toolKeys() []key {
 		tool("read", placesType(), "", "files and directories that the command may read besides the system's programs and its own file", func(s *ToolServer) any { return &s.Read }),
 		tool("ports", portsType(), "443", "TCP ports that the command may connect to", func(s *ToolServer) any { return &s.Ports }),
 		tool("tools", toolPatterns(), "", "names of the tools that agents get, or patterns with `*`; required, since no other tool is allowed", func(s *ToolServer) any { return &s.Tools }),
+		tool("writes", booleanType(), "false", "whether skills that name the server in `mcp_tools` get its tools that write, which `tools` must name in full; investigations get none of its tools then", func(s *ToolServer) any { return &s.Writes }),
 		tool("clusters", listType(), "", "names of the clusters whose investigations use the server; unset means all", func(s *ToolServer) any { return &s.Clusters }),
 		tool("timeout", durationType(time.Second, 55*time.Second), "30s", "how long one call may take", func(s *ToolServer) any { return &s.Timeout }),
 	}
@@ -118,6 +121,9 @@ func (l *loader) checkToolServers(cfg *Config) {
 		if len(s.Tools) == 0 && !l.hasProblem(at+".tools") {
 			l.addProblem(l.toolPlaces[i], at+".tools", errors.New("is missing: name the tools that agents may use; nightcrier tools list shows what the server has"))
 		}
+		if i := slices.IndexFunc(s.Tools, toolserver.IsPattern); s.Writes && i >= 0 {
+			l.problemAt(cfg, at+".tools", fmt.Errorf("%s is a pattern, and the server writes: name each tool in full", quoteValue(s.Tools[i])))
+		}
 		l.checkReach(cfg, s, i)
 		l.readVariables(cfg, s, at)
 		for _, c := range s.Clusters {
@@ -176,10 +182,20 @@ func (l *loader) readVariables(cfg *Config, s *ToolServer, at string) {
 	}
 }
 
-// ToolServersOf are the MCP servers for the investigations of one cluster.
+// ToolServersOf are the MCP servers for the investigations of one cluster: none that writes.
 func (c *Config) ToolServersOf(cluster string) (servers []toolserver.Server) {
 	for _, s := range c.ToolServers {
-		if len(s.Clusters) == 0 || slices.Contains(s.Clusters, cluster) {
+		if !s.Writes && (len(s.Clusters) == 0 || slices.Contains(s.Clusters, cluster)) {
+			servers = append(servers, s.Guarded())
+		}
+	}
+	return servers
+}
+
+// WritingServers are the MCP servers for skills that change something, in runs about no incident.
+func (c *Config) WritingServers() (servers []toolserver.Server) {
+	for _, s := range c.ToolServers {
+		if s.Writes && len(s.Clusters) == 0 {
 			servers = append(servers, s.Guarded())
 		}
 	}
@@ -188,7 +204,7 @@ func (c *Config) ToolServersOf(cluster string) (servers []toolserver.Server) {
 
 // Guarded is the server as its guard takes it.
 func (s *ToolServer) Guarded() toolserver.Server {
-	return toolserver.Server{Name: s.Name, URL: s.URL, Command: s.Command, TokenEnv: s.TokenEnv, Env: s.Env, Read: s.Read, Ports: s.Ports, Tools: s.Tools, Timeout: s.Timeout}
+	return toolserver.Server{Name: s.Name, URL: s.URL, Command: s.Command, TokenEnv: s.TokenEnv, Env: s.Env, Read: s.Read, Ports: s.Ports, Tools: s.Tools, Writes: s.Writes, Timeout: s.Timeout}
 }
 
 // VariablesOf are the values that a run's servers need: no others leave us.

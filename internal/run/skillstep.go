@@ -55,6 +55,14 @@ func (k SkillSteps) PrepareSkill(ctx context.Context, s *Session, t Task) error 
 		return err
 	}
 	cluster, _ := s.Target()
+	var writes []string
+	if t.Skill.Agent != nil {
+		for _, server := range t.Skill.Agent.ToolServers {
+			if server.Writes {
+				writes = append(writes, server.Name)
+			}
+		}
+	}
 	files := s.Workspace.Batch()
 	ref, err := sk.Install(files)
 	if err != nil {
@@ -62,7 +70,7 @@ func (k SkillSteps) PrepareSkill(ctx context.Context, s *Session, t Task) error 
 	}
 	for name, data := range instruct.Build(instruct.Input{
 		Pipeline: s.Order.Pipeline.Definition.Name, Step: t.Step.ID, Skill: sk, Agent: who, Given: given, InputFile: InputFile,
-		Deliverable: t.Step.Deliverable, Cluster: cluster, Earlier: earlier,
+		Deliverable: t.Step.Deliverable, Cluster: cluster, Writes: writes, Earlier: earlier,
 	}) {
 		if err := files.WriteFile(name, data, 0o600); err != nil {
 			return err

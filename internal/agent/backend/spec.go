@@ -46,6 +46,9 @@ type Spec struct {
 	// BudgetDir is the absolute path of the record of what all workers spend on models, see
 	// package budget; empty keeps no record, and Budget bounds nothing then.
 	BudgetDir string `json:"budgetDir,omitempty"`
+	// PinsDir is the absolute path of what ToolServers were when they were accepted; empty takes
+	// them as they are.
+	PinsDir string `json:"pinsDir,omitempty"`
 	// StepID is the step of the pipeline that the agent spends for, in all its attempts.
 	StepID string `json:"stepId,omitempty"`
 }

@@ -55,6 +55,10 @@ func (a *attempt) closeTools() {
 // toolServers opens the operator's MCP servers.
 func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
 	own := a.secret.NewSeparateMasker("tools")
+	var pins func(string, map[string]toolserver.Pin) (map[string]string, error)
+	if a.spec.PinsDir != "" {
+		pins = toolserver.Pins{Dir: a.spec.PinsDir}.Match
+	}
 	return mcp.Open(ctx, a.spec.ToolServers, mcp.Options{
 		Variables: a.secret.Variables, SandboxName: a.spec.WorkerName(), SandboxOwner: a.dir.OwnerName(), Dir: string(a.dir), Unconfined: a.spec.Require == agent.RequireNone,
 		Mask: func(b []byte) []byte { return a.mask.Bytes(own.Bytes(b)) }, Record: a.records.Record, Journal: a.journalCall, Now: a.now, Take: a.kept.Take(),
@@ -63,7 +67,7 @@ func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
 			b, _ = a.mask.Log(b)
 			return b
 		},
-		Note: func(text string) { a.appendNote("warn", text) },
+		Note: func(text string) { a.appendNote("warn", text) }, Pins: pins,
 	})
 }
 

@@ -90,7 +90,7 @@ func FuzzTools(f *testing.F) {
 				there = append(there, tool)
 			}
 		}
-		s.offerTools(there)
+		s.offerTools(there, nil)
 		shown := map[string]bool{}
 		for _, o := range s.offers {
 			if strings.ContainsFunc(o.Tool+o.About+o.Why, dirty) || len(o.Tool) > toolserver.MaxToolName {

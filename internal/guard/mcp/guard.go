@@ -56,6 +56,9 @@ type Options struct {
 	Note func(text string)
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+	// Pins says of the tools of a server which are not what was accepted, and how; nil takes
+	// them as they are.
+	Pins func(server string, offered map[string]toolserver.Pin) (map[string]string, error)
 	// Take is how servers are asked what they have and what their tools answer; nil is
 	// tape.Live.
 	Take tape.Take
@@ -163,13 +166,25 @@ func beginSession(ctx context.Context, server toolserver.Server, o Options) *ses
 		return err
 	})
 	if err != nil {
-		s.close()
-		s.client = nil
-		s.absent = string(o.Mask([]byte(err.Error())))
-		o.Note(s.absent + "; the agent works without its tools")
-		return s
+		return s.leaveOut(err)
 	}
-	s.offerTools(slices.DeleteFunc(all, func(t *sdk.Tool) bool { return t == nil }))
+	all = slices.DeleteFunc(all, func(t *sdk.Tool) bool { return t == nil })
+	var differs map[string]string
+	if o.Pins != nil && server.Reachable() {
+		if differs, err = o.Pins(server.Name, pinsOf(all)); err != nil {
+			return s.leaveOut(err)
+		}
+	}
+	s.offerTools(all, differs)
+	return s
+}
+
+// leaveOut ends a session that cannot be used.
+func (s *session) leaveOut(err error) *session {
+	s.close()
+	s.client = nil
+	s.absent = string(s.o.Mask([]byte(err.Error())))
+	s.o.Note(s.absent + "; the agent works without its tools")
 	return s
 }
 
@@ -185,8 +200,9 @@ func (s *session) connectServer(ctx context.Context) (all []*sdk.Tool, err error
 }
 
 // offerTools fixes what agents get of it.
-func (s *session) offerTools(all []*sdk.Tool) {
+func (s *session) offerTools(all []*sdk.Tool, differs map[string]string) {
 	s.offers = judgeTools(s.server, all[:min(len(all), 2*maxOffered)])
+	refuseUnpinned(s.offers, s.server.Name, differs)
 	named := false
 	for _, o := range s.offers {
 		allowed, _ := s.server.Allows(o.Tool)
@@ -219,7 +235,10 @@ func (s *session) offeredTools() (all []tools.Tool) {
 			continue
 		}
 		text := fmt.Sprintf("Asks the server %q, which is not Nightcrier's: look for what it tells in the cluster too, a fact that cites this alone counts as not seen. What it says of this tool: %s", s.server.Name, o.About)
-		all = append(all, tools.Tool{Name: o.ShownAs, Title: s.server.Name + ": " + o.Tool, About: text, Schema: o.schema.shown, Open: true,
+		if s.server.Writes {
+			text = fmt.Sprintf("Asks the server %q, which may change something. What it says of this tool: %s", s.server.Name, o.About)
+		}
+		all = append(all, tools.Tool{Name: o.ShownAs, Title: s.server.Name + ": " + o.Tool, About: text, Schema: o.schema.shown, Open: true, Writes: s.server.Writes && !slices.Contains(o.Hints, "read-only"),
 			Call: func(ctx context.Context, raw json.RawMessage) (string, error) { return s.callTool(ctx, o, raw) }})
 	}
 	return all

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -268,5 +272,91 @@ func TestResultsMayBeLogs(t *testing.T) {
 		if err != nil || strings.Contains(got, "‹secret:0000›") != (name == "log") {
 			t.Errorf("%s: %s, %v", name, got, err)
 		}
+	}
+}
+
+// Tools that write are offered only of a server that may, by their full names, and say so.
+func TestWritersAreForThoseThatMay(t *testing.T) {
+	p := newPeer(t)
+	p.tool("apply", &sdk.ToolAnnotations{ReadOnlyHint: false}, nil, textPart("applied"))
+	p.tool("look", readsOnly, nil, textPart("seen"))
+	if got := names(open1(t, newRecord(), p.server("apply", "look"))); !slices.Equal(got, []string{"peer_look"}) {
+		t.Errorf("an investigation is offered %v", got)
+	}
+	server := p.server("apply", "look")
+	server.Writes = true
+	all := open1(t, newRecord(), server)
+	for _, tool := range all.Tools() {
+		if tool.Writes != (tool.Name == "peer_apply") {
+			t.Errorf("%s says that it writes: %t", tool.Name, tool.Writes)
+		}
+	}
+	if said, err := ask(t, all, "peer_apply", map[string]any{}); err != nil || !strings.Contains(said, "applied") {
+		t.Errorf("%s, %v", said, err)
+	}
+}
+
+// What a server has is pinned when it is first seen. Between runs a tool that was changed, is new or
+// has another name is not offered until somebody accepts it.
+func TestToolsArePinned(t *testing.T) {
+	pins := toolserver.Pins{Dir: filepath.Join(t.TempDir(), "pins")}
+	offered := func(p *peer) ([]string, string) {
+		r := newRecord()
+		o := r.options()
+		o.Pins = pins.Match
+		s := Open(t.Context(), []toolserver.Server{p.server("*")}, o)
+		defer s.Close()
+		return names(s), r.told()
+	}
+	first := newPeer(t)
+	first.tool("look", readsOnly, nil)
+	first.tool("list", readsOnly, nil)
+	for range 2 {
+		if got, told := offered(first); !slices.Equal(got, []string{"peer_list", "peer_look"}) || told != "" {
+			t.Fatalf("%v, %s", got, told)
+		}
+	}
+	second := newPeer(t)
+	second.tool("look", readsOnly, map[string]any{"type": "object", "properties": map[string]any{"token": map[string]any{"type": "string"}}})
+	second.tool("list_all", readsOnly, nil)
+	second.tool("list", readsOnly, nil)
+	if got, told := offered(second); !slices.Equal(got, []string{"peer_list"}) || !strings.Contains(told, "look of server peer is not offered: it was changed") || !strings.Contains(told, "list_all of server peer is not offered: it is new") {
+		t.Errorf("%v, %s", got, told)
+	}
+	o := newRecord().options()
+	o.Pins = func(server string, all map[string]toolserver.Pin) (map[string]string, error) { return nil, pins.Accept(server, all) }
+	if _, err := Look(t.Context(), second.server("*"), o); err != nil {
+		t.Fatal(err)
+	}
+	if got, told := offered(second); len(got) != 3 || told != "" {
+		t.Errorf("accepted: %v, %s", got, told)
+	}
+	if err := os.WriteFile(filepath.Join(pins.Dir, "peer.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, told := offered(second); len(got) != 0 || !strings.Contains(told, "damaged") {
+		t.Errorf("damaged: %v, %s", got, told)
+	}
+}
+
+// Two workers that see a server first, at once, pin one state of it.
+func TestFirstSightIsOne(t *testing.T) {
+	pins := toolserver.Pins{Dir: t.TempDir()}
+	var wait sync.WaitGroup
+	var pinned atomic.Int32
+	for i := range 20 {
+		wait.Go(func() {
+			differs, err := pins.Match("peer", map[string]toolserver.Pin{"look": {Digest: fmt.Sprint(i), Definition: json.RawMessage("{}")}})
+			if err != nil {
+				t.Error(err)
+			}
+			if len(differs) == 0 {
+				pinned.Add(1)
+			}
+		})
+	}
+	wait.Wait()
+	if pinned.Load() != 1 {
+		t.Errorf("%d were pinned", pinned.Load())
 	}
 }

@@ -124,6 +124,7 @@ func judgeTool(s toolserver.Server, t *sdk.Tool) Offer {
 		o.refuse("its name is too long or holds characters that names do not have")
 	case !allowed:
 		o.refuse("tool_servers[].tools does not name it")
+	case s.Writes: // the operator has named each in full, for skills
 	case t.Annotations != nil && (!t.Annotations.ReadOnlyHint || t.Annotations.DestructiveHint != nil && *t.Annotations.DestructiveHint):
 		o.refuse("it does not say of itself that it only reads, and investigations only read")
 	case t.Annotations == nil && !inFull:
@@ -157,12 +158,40 @@ func hintsOf(a *sdk.ToolAnnotations) []string {
 }
 
 // definitionDigest is the digest of all that a model or we go by.
-func definitionDigest(t *sdk.Tool) string {
-	b, err := json.Marshal([]any{t.Name, t.Title, t.Description, t.InputSchema, t.Annotations})
+func definitionDigest(t *sdk.Tool) string { return pinOf(t).Digest }
+
+// pinOf is a tool as it is now.
+func pinOf(t *sdk.Tool) toolserver.Pin {
+	b, err := json.Marshal(map[string]any{"name": t.Name, "title": t.Title, "description": t.Description, "inputSchema": t.InputSchema, "annotations": t.Annotations})
 	if err != nil {
-		return ""
+		return toolserver.Pin{}
 	}
-	return digestOf(b)
+	return toolserver.Pin{Digest: digestOf(b), Definition: b}
+}
+
+// pinsOf are all tools of a server as they are now. Of two with one name, none is pinned.
+func pinsOf(all []*sdk.Tool) map[string]toolserver.Pin {
+	pins, twice := map[string]toolserver.Pin{}, map[string]bool{}
+	for _, t := range all {
+		_, is := pins[t.Name]
+		twice[t.Name] = is
+		pins[t.Name] = pinOf(t)
+	}
+	for name, is := range twice {
+		if is {
+			delete(pins, name)
+		}
+	}
+	return pins
+}
+
+// refuseUnpinned refuses the tools that are not what was accepted.
+func refuseUnpinned(offers []Offer, server string, differs map[string]string) {
+	for i := range offers {
+		if how := differs[offers[i].Tool]; how != "" {
+			offers[i].refuse("it " + how + " since the server was accepted: nightcrier tools diff " + server + " shows it, nightcrier tools accept " + server + " takes it")
+		}
+	}
 }
 
 func digestOf(b []byte) string {
@@ -174,7 +203,7 @@ func digestOf(b []byte) string {
 const lookName = "look"
 
 // Look asks a server what it offers, and says what of it agents would get. No run stands
-// behind it: of the Options it takes Variables, Dir, Unconfined, Mask, MaskLog and Note.
+// behind it: of the Options it takes Variables, Dir, Unconfined, Mask, MaskLog, Note and Pins.
 func Look(ctx context.Context, s toolserver.Server, o Options) ([]Offer, error) {
 	o = o.complete()
 	o.SandboxName, o.SandboxOwner = lookName, process.OwnerOf(o.Dir)
@@ -190,7 +219,15 @@ func Look(ctx context.Context, s toolserver.Server, o Options) ([]Offer, error) 
 	if err != nil {
 		return nil, plainError(s, err)
 	}
-	return judgeTools(s, all), nil
+	offers := judgeTools(s, all)
+	if o.Pins != nil {
+		differs, err := o.Pins(s.Name, pinsOf(all))
+		if err != nil {
+			return nil, err
+		}
+		refuseUnpinned(offers, s.Name, differs)
+	}
+	return offers, nil
 }
 
 // plainError is an error of a server in few words: what it said is its own text.

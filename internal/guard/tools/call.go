@@ -26,6 +26,8 @@ type Tool struct {
 	Schema map[string]any
 	// Open says that what it tells comes from beyond the cluster and the workspace.
 	Open bool
+	// Writes says that it may change something.
+	Writes bool
 	// Call does it, with arguments as the model wrote them: to check them is Call's.
 	// Its error is shown to the model; a refusal Call puts on record by itself. Several
 	// calls run at once.

@@ -235,7 +235,7 @@ func (s *Server) addTool(p *sdk.Server, t Tool) {
 	no := false
 	p.AddTool(&sdk.Tool{
 		Name: t.Name, Title: t.Title, Description: t.About, InputSchema: t.Schema,
-		Annotations: &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &t.Open},
+		Annotations: &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: !t.Writes, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &t.Open},
 	}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		text, failed := s.callTool(ctx, t, req.Params.Arguments)
 		return &sdk.CallToolResult{IsError: failed, Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil

@@ -6,6 +6,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -27,6 +28,8 @@ type Server struct {
 	Ports []int    `json:"ports,omitempty"`
 	// Tools are the names of those that may be used, or patterns with *.
 	Tools []string `json:"tools"`
+	// Writes lets tools be used that say that they change something.
+	Writes bool `json:"writes,omitempty"`
 	// Timeout bounds a call.
 	Timeout time.Duration `json:"timeout"`
 }
@@ -36,7 +39,7 @@ func (s Server) Reachable() bool { return s.URL != "" || len(s.Command) > 0 }
 
 // Recorded is the server as a record of it is played: without any way to it.
 func (s Server) Recorded() Server {
-	return Server{Name: s.Name, Tools: s.Tools, Timeout: s.Timeout}
+	return Server{Name: s.Name, Tools: s.Tools, Writes: s.Writes, Timeout: s.Timeout}
 }
 
 // Variables are the names of the environment variables that hold what it needs.
@@ -71,6 +74,9 @@ func CheckPattern(pattern string) error {
 	}
 	return nil
 }
+
+// IsPattern reports whether an entry of Server.Tools stands for more than one name.
+func IsPattern(entry string) bool { return strings.ContainsAny(entry, `*?[\`) }
 
 // MaxToolName bounds the name that a server gives to a tool, in bytes.
 const MaxToolName = 128

@@ -38,6 +38,8 @@ type Input struct {
 	// Cluster is the one that it may look into, "" for none; Earlier are the directories of what
 	// earlier steps left.
 	Cluster string
+	// Writes are the tool servers that it may change something with.
+	Writes  []string
 	Earlier []string
 }
 
@@ -65,6 +67,9 @@ func (in Input) systemPrompt() string {
 		lines = append(lines, "You have no access to a Kubernetes cluster.")
 	} else {
 		lines = append(lines, "You may look into the Kubernetes cluster "+text.FoldLine(in.Cluster)+", and change nothing in it.")
+	}
+	if len(in.Writes) > 0 {
+		lines = append(lines, "You change something only with the tools of "+text.JoinWords(in.Writes, "and")+", and only what your instructions ask for.")
 	}
 	if len(in.Earlier) > 0 {
 		lines = append(lines, "Earlier steps left files in `"+strings.Join(in.Earlier, "`, `")+"`.")

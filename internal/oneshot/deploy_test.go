@@ -1,0 +1,132 @@
+package oneshot
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/guard/deploy"
+	"nightcrier.dev/nightcrier/internal/test/kubetest"
+)
+
+const oneConfigMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: b}"
+
+// writerOptions are a server that may apply ConfigMaps in a namespace of a real cluster.
+func writerOptions(t *testing.T) MCPOptions {
+	t.Helper()
+	api := kubetest.Start(t)
+	ns := api.Namespace(t)
+	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "create", "patch", "delete"}}
+	return MCPOptions{
+		Config: &config.Config{WorkspaceRoot: t.TempDir()}, Logger: slog.New(slog.DiscardHandler), Kubeconfig: api.AccessIn(t, ns, rule),
+		Write: &WritePolicy{Namespaces: []string{ns}, Kinds: []string{"cm"}}, Ready: func() {},
+	}
+}
+
+type bearer string
+
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("Authorization", "Bearer "+string(b))
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// checkWriter applies an object as a client of any protocol does.
+func checkWriter(t *testing.T, transport sdk.Transport, protocol string) {
+	t.Helper()
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), transport, &sdk.ClientSessionOptions{ProtocolVersion: protocol})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range list.Tools {
+		names = append(names, tool.Name)
+		if writes := tool.Name == "kubectl_apply" || tool.Name == "kubectl_delete"; tool.Annotations.ReadOnlyHint == writes {
+			t.Errorf("%s says that it only reads: %t", tool.Name, !writes)
+		}
+	}
+	if got := strings.Join(names, " "); got != "kubectl_apply kubectl_delete kubectl_get kubectl_rollout_status" {
+		t.Errorf("it serves %s", got)
+	}
+	res, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "kubectl_apply", Arguments: map[string]any{"manifest": oneConfigMap}})
+	if err != nil || res.IsError || res.StructuredContent == nil {
+		t.Errorf("%+v, %v", res, err)
+	}
+	res, err = c.CallTool(t.Context(), &sdk.CallToolParams{Name: "kubectl_apply", Arguments: map[string]any{"manifest": strings.Replace(oneConfigMap, "ConfigMap", "Secret", 1)}})
+	if err != nil || !res.IsError {
+		t.Errorf("a Secret: %+v, %v", res, err)
+	}
+}
+
+// The server that deploys is served over HTTP to those who have the token, with sessions and
+// without, and keeps its record.
+func TestWriterOverHTTP(t *testing.T) {
+	o := writerOptions(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	o.Listener = l
+	if err := ServeMCP(t.Context(), o); nightcrier.CodeOf(err) != nightcrier.Refused {
+		t.Fatalf("without a token: %v", err)
+	}
+	ready := make(chan struct{})
+	o.Token, o.Ready = "a-token-of-this-test", func() { close(ready) }
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- ServeMCP(ctx, o) }()
+	<-ready
+	url := "http://" + l.Addr().String() + "/mcp"
+	resp, err := http.Post(url, "application/json", strings.NewReader("{}"))
+	if err != nil || resp.StatusCode != http.StatusUnauthorized {
+		t.Errorf("%v, %v", resp, err)
+	}
+	resp.Body.Close()
+	for _, protocol := range []string{"", "2025-06-18", "2024-11-05"} {
+		checkWriter(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: bearer(o.Token)}}, protocol)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	kept, err := os.ReadFile(filepath.Join(o.Config.WorkspaceRoot, "deploy.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last deploy.Write
+	lines := strings.Split(strings.TrimSpace(string(kept)), "\n")
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || len(lines) != 2 || last.Outcome != "created" || last.Name != "a" {
+		t.Errorf("%s, %v", kept, err)
+	}
+}
+
+func TestWriterOverStdio(t *testing.T) {
+	o := writerOptions(t)
+	theirs, ours := io.Pipe()
+	reader, writer := io.Pipe()
+	o.In, o.Out = theirs, writer
+	ended := make(chan error, 1)
+	go func() { ended <- ServeMCP(t.Context(), o) }()
+	checkWriter(t, &sdk.IOTransport{Reader: reader, Writer: ours}, "")
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

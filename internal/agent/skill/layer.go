@@ -78,12 +78,23 @@ func (s *Skill) Instructions() string {
 	for _, l := range s.Layers {
 		parts = append(parts, l.Text)
 	}
+	parts = append(parts, strings.TrimSpace(s.main().body))
+	return strings.Join(parts, "\n\n---\n\n")
+}
+
+// main is its SKILL.md, as it is installed.
+func (s *Skill) main() document {
 	for _, f := range s.files {
 		if f.path == "SKILL.md" {
-			if _, body, err := splitFront(string(f.data)); err == nil { // it was read before
-				parts = append(parts, strings.TrimSpace(body))
-			}
+			d, _ := readDocument(f.path, f.data) // it was read before
+			return d
 		}
 	}
-	return strings.Join(parts, "\n\n---\n\n")
+	return document{}
+}
+
+// Phases are the parts of an agent's work, in their order.
+func (s *Skill) Phases() []Phase {
+	d := s.main()
+	return parsePhases(&d)
 }

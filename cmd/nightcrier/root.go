@@ -1,9 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
+
+	"nightcrier.dev/nightcrier"
 
 	"github.com/spf13/cobra"
 )
@@ -118,4 +123,86 @@ func unknownCommand(cmd *cobra.Command, given []string) error {
 		text += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return fmt.Errorf("%s", text)
+}
+
+// bound are the commands that run on some systems only, by name, and why. All others run
+// wherever the program can be built; what is confined needs Linux everywhere.
+var bound = map[string]struct {
+	systems []string
+	why     string
+}{
+	"serve":    {[]string{"linux", "darwin"}, "its workers outlive it, which takes a Unix system"},
+	"demo":     {[]string{"linux", "darwin"}, "it starts a server, which takes a Unix system"},
+	"selftest": {[]string{"linux"}, "what it attacks is the sandbox of agents, which is Linux's"},
+}
+
+// runsOn is a Refused error where a command does not run on a system.
+func runsOn(system, command string) error {
+	b, ok := bound[command]
+	if !ok || slices.Contains(b.systems, system) {
+		return nil
+	}
+	return nightcrier.Errorf(nightcrier.Refused, "%s does not run on %s, only on %s: %s", command, system, strings.Join(b.systems, " and "), b.why)
+}
+
+// boundTo has commands that do not run on a system say so.
+func boundTo(system string, commands []*cobra.Command) {
+	for _, cmd := range commands {
+		if err := runsOn(system, cmd.Name()); err != nil {
+			cmd.RunE = func(*cobra.Command, []string) error { return err }
+		}
+	}
+}
+
+// release is set by the linker when a release is built.
+var release = ""
+
+// build says what this binary is.
+type build struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Time     string `json:"time,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// String is what people are told.
+func (b build) String() string {
+	return fmt.Sprintf("nightcrier %s (%s, %s)", b.Version, b.Go, b.Platform)
+}
+
+func buildVersion() build {
+	b := build{Version: cmp.Or(release, "dev"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if v := info.Main.Version; release == "" && v != "" && v != "(devel)" {
+		b.Version = v
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.time":
+			b.Time = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+func (p *program) versionCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: checkArgs(noArgs)}
+	p.formatFlag(cmd, "text", "json")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		if p.format == "json" {
+			return p.printJSON(buildVersion())
+		}
+		fmt.Fprintln(p.stdout, buildVersion())
+		return nil
+	}
+	return cmd
 }

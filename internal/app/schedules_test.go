@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,14 +16,27 @@ import (
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 )
 
 // callee is a server that queues runs, and admits none by itself.
 func callee(t *testing.T, dir string, now func() time.Time) *App {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	a, err := New(Options{Config: &config.Config{PipelinesDir: dir}, Logger: quiet, Now: now, WorkerCommand: []string{"worker"}})
+	cfg := &config.Config{PipelinesDir: dir}
+	cfg.Agent.Executor = "claude-code"
+	a, err := New(Options{Config: cfg, Logger: quiet, Now: now, WorkerCommand: []string{"worker"}})
 	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "skills", "dev", "walker", "SKILL.md")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte("---\nname: walker\ndescription: walks\n---\n# Walk\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if a.skillLibrary, err = skill.Open(skill.Options{CacheDir: filepath.Join(dir, "skills")}); err != nil {
+		t.Fatal(err)
+	}
+	if a.root, err = workspace.OpenRoot(filepath.Join(dir, "workspaces")); err != nil {
 		t.Fatal(err)
 	}
 	if a.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(dir, store.FileName), Logger: quiet, Now: now}); err != nil {
@@ -51,7 +65,7 @@ func TestSchedulesFireOnce(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Date(2026, 5, 1, 10, 0, 30, 0, time.UTC)
 	clock := func() time.Time { return now }
-	file := "name: nightly\non: {type: cron, schedule: '0 * * * *'}\nsteps:\n  - skill: sre/k8s-troubleshooter\n"
+	file := "name: nightly\non: {type: cron, schedule: '0 * * * *'}\nsteps:\n  - skill: dev/walker\n"
 	if err := os.WriteFile(filepath.Join(dir, "n.yaml"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +102,7 @@ func TestSchedulesFireOnce(t *testing.T) {
 func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 	dir := t.TempDir()
 	for name, file := range map[string]string{
-		"p": "name: p\non: manual\nconcurrency: {key: input.app, policy: cancel-previous}\nsteps:\n  - skill: sre/k8s-troubleshooter\n",
+		"p": "name: p\non: manual\nconcurrency: {key: input.app, policy: cancel-previous}\nsteps:\n  - skill: dev/walker\n",
 		"l": "name: l\non: manual\nsteps:\n  - skill: dev/none\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(file), 0o600); err != nil {

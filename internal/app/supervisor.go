@@ -32,7 +32,7 @@ func (a *Investigator) announce(ctx context.Context, inc nightcrier.Incident, re
 }
 
 // Afford implements run.Supervisor.
-func (s supervisor) Afford(o run.Order, cluster string) error {
+func (s supervisor) Afford(o run.Order, step, cluster string) error {
 	if o.Agent.Executor == config.Script && !s.cfg.ModelKey(o.Agent.Provider).IsSet() {
 		return nil // it asks no model
 	}
@@ -40,16 +40,16 @@ func (s supervisor) Afford(o run.Order, cluster string) error {
 	if err != nil {
 		return err
 	}
-	return l.Check(budget.Who{Run: o.RunID, Incident: o.WorkspaceID(), Cluster: cluster}, o.Agent.Budget)
+	return l.Check(budget.Who{Run: o.RunID, Step: step, Incident: o.WorkspaceID(), Cluster: cluster}, o.Agent.Budget)
 }
 
 // Spent implements run.Supervisor.
-func (s supervisor) Spent(o run.Order, cluster string) (float64, error) {
+func (s supervisor) Spent(o run.Order) (float64, error) {
 	l, err := s.spending.openLedger()
 	if err != nil {
 		return 0, err
 	}
-	used, err := l.Account(budget.Who{Run: o.RunID, Incident: o.WorkspaceID(), Cluster: cluster}, o.Agent.Budget).Used()
+	used, err := l.Account(budget.Who{Run: o.RunID}, o.Agent.Budget).Used()
 	return used.Spent.Money.Dollars(), err
 }
 

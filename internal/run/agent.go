@@ -175,11 +175,8 @@ func accessText(can bool, why string) string {
 func (s *Session) workerSpec(t try) backend.Spec {
 	cluster, namespace := s.target()
 	spec := backend.Spec{
-		Version: backend.SpecVersion, Spec: s.Order.Agent, RunID: s.Order.RunID, IncidentID: s.Order.WorkspaceID(), Cluster: cluster, Namespace: namespace, Step: t.step, Attempt: s.place.seat + t.attempt,
+		Version: backend.SpecVersion, Spec: s.Order.Agent, RunID: s.Order.RunID, IncidentID: s.Order.WorkspaceID(), Cluster: cluster, Namespace: namespace, Step: t.step, StepID: s.place.id, Attempt: s.place.seat + t.attempt,
 		Workspace: s.Workspace.Dir(),
-	}
-	if s.place.alone {
-		spec.Account = s.Order.RunID + "/" + s.place.step
 	}
 	if t.change != nil {
 		t.change(&spec)
@@ -310,7 +307,7 @@ const maxLoggedCommand = 1 << 10
 // is not terminal.
 func (s *Session) afford() nightcrier.AgentResult {
 	cluster, _ := s.target()
-	if err := s.runner.cfg.Supervisor.Afford(s.Order, cluster); err != nil {
+	if err := s.runner.cfg.Supervisor.Afford(s.Order, s.place.id, cluster); err != nil {
 		s.Log.Warn("the agent is not asked", "event", "budget", "error", err)
 		return FailedResult(nightcrier.FailBudget, fmt.Errorf("the agent was not asked: %w", err))
 	}

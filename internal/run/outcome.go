@@ -34,7 +34,7 @@ type Outcome struct {
 // account says, also for attempts that did not live to tell.
 func (s *Session) NewOutcome(res nightcrier.AgentResult) Outcome {
 	out := Outcome{Status: nightcrier.Failed, Result: res, Reason: res.FailureReason, Class: res.FailureClass}
-	if usd, err := s.runner.cfg.Supervisor.Spent(s.Order, s.Incident.Cluster); err != nil {
+	if usd, err := s.runner.cfg.Supervisor.Spent(s.Order); err != nil {
 		s.Log.Warn("what the run spent is not known for certain", "event", "budget", "error", err)
 	} else if usd > 0 {
 		out.Result.Usage.CostUSD = usd

@@ -46,7 +46,7 @@ func (w *Work) doSideBySide(at int) error {
 		if _, there := w.done[step.ID]; there {
 			continue
 		}
-		w.enter(step, 0, true)
+		w.enter(step, 0)
 		why, err := w.whySkip(phase, step)
 		if err != nil {
 			return err
@@ -87,22 +87,22 @@ func (w *Work) keepBeside(step *pipeline.Step, a arrived) error {
 	w.step, w.row, w.place = step, a.Row, place{step: step.ID}
 	err := w.keepStep(step)
 	w.previous = previous
-	w.Result.Usage = w.Result.Usage.Plus(a.Result.Usage)
 	return err
 }
 
-// shareBudget divides what the run may still spend among the agents of a phase.
+// shareBudget divides what the run may still spend among the agents of a phase, so that none
+// takes it from the others; that all of them keep to it is counted when they spend.
 func (w *Work) shareBudget(branches []engine.Branch) {
 	o := w.frozen
-	o.Agent.Budget.BoundRun(o.Pipeline.Definition.BudgetUSD)
+	o.Agent.Budget.Run.BoundMoney(o.Pipeline.Definition.BudgetUSD)
 	limit := o.Agent.Budget.Run.Money
 	if limit == 0 || len(branches) == 0 {
 		return
 	}
-	left := max(limit.Dollars()-w.spent(), 0) / float64(len(branches))
+	left := max(limit.Dollars()-w.used().CostUSD, 0) / float64(len(branches))
 	for i := range branches {
 		b := branches[i].Input.(branch)
-		b.Order.Agent.Budget.BoundRun(max(left, 1e-9)) // 0 would bound nothing
+		b.Order.Agent.Budget.Step.BoundMoney(max(left, 1e-9)) // 0 would bound nothing
 		branches[i].Input = b
 	}
 }
@@ -128,7 +128,7 @@ func (r *Runner) executeBranch(ctx engine.Context, _ string, input []byte) error
 			w.previous = s
 		}
 	}
-	if err := w.doRounds(phase, step, true); err != nil {
+	if err := w.doRounds(phase, step); err != nil {
 		return err
 	}
 	return ctx.Return(arrived{Row: w.row, Result: w.Result})

@@ -52,10 +52,10 @@ type Workers interface {
 type Supervisor interface {
 	// Afford returns why an agent is not asked at all: an error of code Exhausted where
 	// nothing is left to spend on it, another where that is not known.
-	Afford(o Order, cluster string) error
-	// Spent is what a run spent on models in all, in dollars, also in attempts that did
-	// not live to tell.
-	Spent(o Order, cluster string) (float64, error)
+	Afford(o Order, step, cluster string) error
+	// Spent is what a run spent on models in all its steps, in dollars, also in attempts that
+	// did not live to tell.
+	Spent(o Order) (float64, error)
 	// Learn is told how an executor did, before the run's lease goes.
 	Learn(ctx context.Context, executor string, res nightcrier.AgentResult) error
 	// Ended is told each run that has ended, and what was asked of the cluster in it.

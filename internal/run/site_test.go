@@ -17,6 +17,8 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/guard/budget"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -285,8 +287,50 @@ func (s *site) List(context.Context) (all []backend.Owned, err error) {
 	return all, err
 }
 
-func (s *site) Afford(Order, string) error                                                       { return nil }
-func (s *site) Spent(Order, string) (float64, error)                                             { return 0, nil }
+func (s *site) Afford(Order, string, string) error { return nil }
+
+func (s *site) Spent(o Order) (float64, error) {
+	sum, err := spentOf(s.runner.cfg.BudgetDir, o.RunID)
+	return sum.Spent.Money.Dollars(), err
+}
+
+// spentOf is what a run has spent on models, by the record.
+func spentOf(dir, run string) (sum budget.Sum, err error) {
+	if _, err := os.Stat(dir); err != nil {
+		return sum, nil // nobody has spent anything
+	}
+	l, err := budget.Open(dir, time.Now)
+	if err != nil {
+		return sum, err
+	}
+	defer l.Close()
+	return l.Account(budget.Who{Run: run}, budget.Limits{}).Used()
+}
+
+// spending is an agent that asks its model until that is refused, and ends well then. A call may
+// cost ten cents, and costs seven.
+func spending(then script) script {
+	return func(attempt int, spec backend.Spec) nightcrier.AgentResult {
+		l, err := budget.Open(spec.BudgetDir, time.Now)
+		if err != nil {
+			panic(err)
+		}
+		defer l.Close()
+		for account := l.Account(spec.Spender(), spec.Budget); ; {
+			g, err := account.Reserve(context.Background(), budget.Want{Output: 100, Least: 100, Price: price.Price{Output: price.Dollar / 1000}}, nil)
+			if nightcrier.CodeOf(err) == nightcrier.Exhausted {
+				return then(attempt, spec)
+			}
+			if err == nil {
+				err = g.Settle(price.Tokens{Output: 70})
+			}
+			if err != nil {
+				panic(err)
+			}
+		}
+	}
+}
+
 func (s *site) Learn(context.Context, string, nightcrier.AgentResult) error                      { return nil }
 func (s *site) Journaled(e nightcrier.JournalEntry)                                              { s.point("entry " + e.Key) }
 func (s *site) Ended(nightcrier.Run, nightcrier.Incident, nightcrier.AgentResult, audit.Summary) {}

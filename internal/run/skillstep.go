@@ -171,9 +171,7 @@ func (w *Work) applySkill(step *pipeline.Step) *pipeline.Step {
 		w.Order.Agent = *pin.Agent
 		w.Order.Agent.Budget = bounds
 	}
-	if pin.BudgetUSD > 0 {
-		w.Order.Agent.Budget.BoundRun(w.spent() + pin.BudgetUSD)
-	}
+	w.Order.Agent.Budget.Step.BoundMoney(pin.BudgetUSD)
 	if step.Deliverable != nil || pin.Deliverable == nil {
 		return step
 	}

@@ -117,10 +117,10 @@ func TestAStepExecutesASkill(t *testing.T) {
 		read("first", ".claude/skills/builder/SKILL.md"):          {"# Build it"},
 		read("first", ".claude/skills/builder/references/how.md"): {"how"},
 		read("second", "context/steps/first/app.html"):            {"<p>"},
-		read("second", "context/input.json"):                      {`"files":["app.html"],"found":["app.html"]`},
+		read("second", "context/input.json"):                      {"\"files\": [\n    \"app.html\"\n  ]", "\"found\": [\n    \"app.html\"\n  ]"},
 		read("second", "context/system-instructions.txt"):         {"`context/steps/first/`", "output/result.json"},
 		read("fourth", "context/system-instructions.txt"):         {"into the Kubernetes cluster stolen"}, // its pipeline says so
-		read("third", "context/input.json"):                       {`"cluster":"stolen"`},
+		read("third", "context/input.json"):                       {`"cluster": "stolen"`},
 	} {
 		for _, part := range parts {
 			if !strings.Contains(text, part) {
@@ -131,7 +131,7 @@ func TestAStepExecutesASkill(t *testing.T) {
 	if strings.Contains(read("second", ".claude/skills/teller/SKILL.md"), "Bash") {
 		t.Error("a skill granted itself a tool")
 	}
-	if a := specs["first"]; a.MaxTurns != 7 || a.Timeout.Seconds() != 90 || a.Executor != "claude-code" || a.Budget.Run.Money.Dollars() != 0.1 || a.Cluster != "" {
+	if a := specs["first"]; a.MaxTurns != 7 || a.Timeout.Seconds() != 90 || a.Executor != "claude-code" || a.Budget.Step.Money.Dollars() != 0.1 || a.Cluster != "" {
 		t.Errorf("%+v", a.Spec)
 	}
 	if got := s.clusters.asked; len(got) != 1 || got[0] != "stolen/x" || specs["third"].Cluster != "" || specs["fourth"].Cluster != "stolen" {

@@ -47,7 +47,7 @@ func (w *Work) doStep(phase *pipeline.Phase, step *pipeline.Step) error {
 		w.noteDone(step, row)
 		return nil
 	}
-	w.enter(step, 0, false)
+	w.enter(step, 0)
 	why, err := w.whySkip(phase, step)
 	if err != nil {
 		return err
@@ -56,16 +56,16 @@ func (w *Work) doStep(phase *pipeline.Phase, step *pipeline.Step) error {
 		w.row.State, w.row.Skipped = nightcrier.StateCreated, why
 		return w.keepStep(step)
 	}
-	if err := w.doRounds(phase, step, false); err != nil {
+	if err := w.doRounds(phase, step); err != nil {
 		return err
 	}
 	return w.keepStep(step)
 }
 
 // doRounds does a step until it has not failed, or is not to be done again.
-func (w *Work) doRounds(phase *pipeline.Phase, step *pipeline.Step, alone bool) error {
+func (w *Work) doRounds(phase *pipeline.Phase, step *pipeline.Step) error {
 	for round := 0; ; round++ {
-		w.enter(step, round, alone)
+		w.enter(step, round)
 		if err := w.tryStep(phase, step); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ const (
 
 // enter makes a step the one that is under way. The names that it gives its parts are those of
 // no other.
-func (w *Work) enter(step *pipeline.Step, round int, alone bool) {
+func (w *Work) enter(step *pipeline.Step, round int) {
 	var of pipeline.Phase
 	agents := 0
 	for p, s := range w.frozen.Pipeline.Definition.AllSteps() {
@@ -98,7 +98,7 @@ func (w *Work) enter(step *pipeline.Step, round int, alone bool) {
 		}
 	}
 	w.step, w.parts, w.Order = step, 0, w.frozen
-	w.place = place{step: attemptName(step.ID, round+1), alone: alone, own: step.Action == "" && !step.DeliversReport()}
+	w.place = place{step: attemptName(step.ID, round+1), id: step.ID, own: step.Action == "" && !step.DeliversReport()}
 	if step.Action == "" {
 		w.place.seat = (agents*maxRounds + round) * workersOfRound
 	}
@@ -109,11 +109,9 @@ func (w *Work) enter(step *pipeline.Step, round int, alone bool) {
 	if of.Parallel {
 		w.row.Beside = of.StepIDs()
 	}
-	w.Order.Agent.Budget.BoundRun(w.frozen.Pipeline.Definition.BudgetUSD)
+	w.Order.Agent.Budget.Run.BoundMoney(w.frozen.Pipeline.Definition.BudgetUSD)
 	w.step = w.applySkill(step)
-	if step.BudgetUSD > 0 {
-		w.Order.Agent.Budget.BoundRun(w.spent() + step.BudgetUSD)
-	}
+	w.Order.Agent.Budget.Step.BoundMoney(step.BudgetUSD)
 	if step.Timeout > 0 {
 		w.Order.Agent.Timeout = step.Timeout
 	}
@@ -127,12 +125,14 @@ func attemptName(id string, attempt int) string {
 	return fmt.Sprintf("%s~%d", id, attempt)
 }
 
-// spent is what the steps before have cost, in dollars.
-func (w *Work) spent() (usd float64) {
+// used is what the steps of this run have used.
+func (w *Work) used() (all nightcrier.Usage) {
 	for _, s := range w.done {
-		usd += s.Usage.CostUSD
+		if s.FromRun == "" {
+			all = all.Plus(s.Usage)
+		}
 	}
-	return usd
+	return all
 }
 
 // dueOf says when a step is done.
@@ -263,8 +263,8 @@ func (w *Work) finish() error {
 
 // conclude is what a run comes to that no step of it has decided about.
 func (w *Work) conclude(s *Session) Outcome {
-	out := s.NewOutcome(w.Result)
-	out.Result.Usage.CostUSD = max(out.Result.Usage.CostUSD, w.spent())
+	w.Result.Usage = w.used()
+	out := s.NewOutcome(w.Result) // what it cost is counted by its account
 	if w.stopped == "" {
 		out.Status, out.State, out.Reason, out.Class = nightcrier.Resolved, nightcrier.StateSuccess, "", ""
 		out.Result.State = nightcrier.StateSuccess

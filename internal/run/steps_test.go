@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
@@ -174,8 +175,8 @@ phases:
 		for _, o := range all {
 			if spec, err := s.spec(o.Handle.ID); err == nil && spec.Step == w {
 				found = true
-				if spec.Account != run.ID+"/"+w || spec.Budget.Run.Money.Dollars() != 1.25 {
-					t.Errorf("%s spends from %s, at most %s", w, spec.Account, spec.Budget.Run.Money)
+				if spec.StepID != w || spec.Budget.Run.Money.Dollars() != 3 || spec.Budget.Step.Money.Dollars() != 1.25 {
+					t.Errorf("%s spends from %s, at most %s", w, spec.StepID, spec.Budget.Step.Money)
 				}
 			}
 		}
@@ -200,23 +201,41 @@ phases:
 	}
 }
 
-// A run goes on behind what an earlier one delivered, and does not do that again. Its pipeline is
-// the one that it was admitted with, whatever stands in the file.
-func TestRetryFromAStep(t *testing.T) {
-	s := &site{agents: map[string]script{"b": failing(1)}}
-	file := steps("  - {id: a, skill: x/a}\n  - {id: b, skill: x/b, with: {said: steps.a.output}}\n")
-	inputOf := func(id string) string {
-		raw, err := os.ReadFile(filepath.Join(s.root.Path(), "incident-"+id, InputFile))
+// inputOf is what the agent of a step was given.
+func (s *site) inputOf(t *testing.T, run, step string) string {
+	t.Helper()
+	all, err := s.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, owned := range all {
+		spec, err := s.spec(owned.Handle.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec.RunID != run || spec.Step != step {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(spec.Workspace, InputFile))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(raw)
 	}
+	t.Fatalf("no agent of step %s in run %s", step, run)
+	return ""
+}
+
+// A run goes on behind what an earlier one delivered, and does not do that again. Its pipeline is
+// the one that it was admitted with, whatever stands in the file.
+func TestRetryFromAStep(t *testing.T) {
+	s := &site{agents: map[string]script{"b": failing(1)}}
+	file := steps("  - {id: a, skill: x/a}\n  - {id: b, skill: x/b, with: {said: steps.a.output}}\n")
 	run, rows := s.executed(t, file, "")
 	if !slices.Equal(rows, []string{"a success", "b failed"}) {
 		t.Fatal(rows)
 	}
-	given := inputOf(run.ID)
+	given := s.inputOf(t, run.ID, "b")
 	again, err := s.store.RetryRun(t.Context(), run.ID, "b")
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +248,7 @@ func TestRetryFromAStep(t *testing.T) {
 	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(rows, []string{"a success", "b success"}) || count(s.noted(), "a#1") != 1 || count(s.noted(), "b#1") != 2 {
 		t.Errorf("%s, %q, %q", run.Outcome, rows, s.noted())
 	}
-	if got := inputOf(run.ID); got != given || !strings.Contains(got, "context") {
+	if got := s.inputOf(t, run.ID, "b"); got != given || !strings.Contains(got, `"summary": "a says so"`) {
 		t.Errorf("b was given %s, and again %s", given, got)
 	}
 }
@@ -280,11 +299,7 @@ func TestSecretsBehindKeys(t *testing.T) {
 	if err != nil || len(rows) != 1 || !json.Valid(rows[0].Output) {
 		t.Fatalf("%v, %+v", err, rows)
 	}
-	given, err := os.ReadFile(filepath.Join(s.root.Path(), "incident-"+run.ID, InputFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{string(rows[0].Output), string(given)} {
+	for _, text := range []string{string(rows[0].Output), s.inputOf(t, run.ID, "a")} {
 		if strings.Contains(text, "hunter2horse") || strings.Contains(text, "zq81kd92ll") || !strings.Contains(text, "db_password") {
 			t.Errorf("shown: %s", text)
 		}
@@ -304,13 +319,37 @@ func TestTheBoundsOfAStep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Each agent before has cost $0.25.
-		if want := map[string]float64{"a": 3, "b": 1.25, "c": 3}[spec.Step]; spec.Budget.Run.Money.Dollars() != want {
-			t.Errorf("%s may spend %s, want $%.2f", spec.Step, spec.Budget.Run.Money, want)
+		if want := map[string]float64{"b": 1, "c": 9}[spec.Step]; spec.Budget.Step.Money.Dollars() != want || spec.Budget.Run.Money.Dollars() != 3 {
+			t.Errorf("%s may spend %s, want $%.2f", spec.Step, spec.Budget.Step.Money, want)
 		}
 		if spec.Step == "b" && spec.Timeout != 7*time.Second || spec.Timeout <= 0 || spec.Timeout > 30*time.Second {
 			t.Errorf("%s has %s", spec.Step, spec.Timeout)
 		}
+	}
+}
+
+// Agents beside each other spend no more than their run may, however much each of them wants, and
+// who comes behind them has what they left. What the run cost is all of it.
+func TestABudgetOfAgentsBesideEachOther(t *testing.T) {
+	s := &site{agents: map[string]script{}}
+	for _, id := range []string{"a", "b", "c", "sum"} {
+		s.agents[id] = spending(words("done"))
+	}
+	run, _ := s.executed(t, `
+name: p
+budget: 1
+phases:
+  - {name: many, type: parallel, steps: [{id: a, skill: x/a}, {id: b, skill: x/b, budget: $0.15}, {id: c, skill: x/c, on_failure: retry}]}
+  - {name: last, steps: [{id: sum, skill: x/sum}]}
+`, "")
+	sum, err := spentOf(s.runner.cfg.BudgetDir, run.ID)
+	// A third each is four calls, and 15 cents are one or two. The last one has what is left: it
+	// stops where no call fits any more.
+	if err != nil || sum.Held.Money > 0 || sum.Spent.Money > price.Dollar || sum.Spent.Money < price.FromDollars(0.9) {
+		t.Errorf("%v: spent %+v", err, sum)
+	}
+	if run.Outcome != nightcrier.StateSuccess || run.CostUSD != sum.Spent.Money.Dollars() {
+		t.Errorf("%s: %s; it cost %v, by the record %s", run.Outcome, run.FailureReason, run.CostUSD, sum.Spent.Money)
 	}
 }
 

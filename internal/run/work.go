@@ -57,11 +57,12 @@ func (w *Work) recallOnce() {
 type place struct {
 	// step is the name of its branch of the journal, and keys begins the keys of its entries.
 	step, keys string
+	// id is the step's in its pipeline, "" for what is of no step.
+	id string
 	// seat is the number before those of its workers; 0 has the first agent.
 	seat int
-	// own says that its agent has a workspace of its own, and alone that it works beside others
-	// and shares no budget with them.
-	own, alone bool
+	// own says that its agent has a workspace of its own.
+	own bool
 	// cluster is the one that its input names for it to look into, "" for none, and namespace
 	// where in it.
 	cluster, namespace string

@@ -7,6 +7,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/guard/budget"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
@@ -45,13 +46,17 @@ type Spec struct {
 	// BudgetDir is the absolute path of the record of what all workers spend on models, see
 	// package budget; empty keeps no record, and Budget bounds nothing then.
 	BudgetDir string `json:"budgetDir,omitempty"`
-	// Account is what the agent spends from in the place of its run's, "" for that: where
-	// several agents of a run work at the same time, each has its share.
-	Account string `json:"account,omitempty"`
+	// StepID is the step of the pipeline that the agent spends for, in all its attempts.
+	StepID string `json:"stepId,omitempty"`
 }
 
 // WorkerName names the worker of an attempt, and begins the names of all that it makes.
 func (s *Spec) WorkerName() string { return fmt.Sprintf("%s-%d", s.RunID, s.Attempt) }
+
+// Spender is what its calls of models are counted for.
+func (s *Spec) Spender() budget.Who {
+	return budget.Who{Run: s.RunID, Step: s.StepID, Incident: s.IncidentID, Cluster: s.Cluster}
+}
 
 // CheckSpec says what is wrong with a Spec whose defaults are set.
 func (s *Spec) CheckSpec() error {

@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -33,8 +32,7 @@ func (a *attempt) openAccount() error {
 	if err != nil {
 		return budgetError{err}
 	}
-	who := budget.Who{Run: cmp.Or(a.spec.Account, a.spec.RunID), Incident: a.spec.IncidentID, Cluster: a.spec.Cluster}
-	a.account = &runAccount{ledger: ledger, account: ledger.Account(who, a.spec.Budget), note: a.appendNote}
+	a.account = &runAccount{ledger: ledger, account: ledger.Account(a.spec.Spender(), a.spec.Budget), note: a.appendNote}
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (a *Account) reserveCall(w Want, g *Grant, q *queued) (why string, err erro
 	if full == "" && time.Since(q.since) < l.patience {
 		var before bool
 		if full, before = l.scopeQueuedAhead(a); before {
-			why = "others have waited longer for budget." + full + "_*"
+			why = "others have waited longer for " + scope{key: full}.limitName("*")
 		}
 	}
 	if full != "" {

@@ -99,7 +99,7 @@ func TestCallIsHeldUntilItIsSettled(t *testing.T) {
 
 // A run is bound to what it may spend, and never less than before: least of all by what is too
 // little to be counted, which would be no bound.
-func TestBoundRun(t *testing.T) {
+func TestBoundMoney(t *testing.T) {
 	for _, tt := range []struct {
 		had, want price.Money
 		usd       float64
@@ -107,9 +107,9 @@ func TestBoundRun(t *testing.T) {
 		{0, price.FromDollars(2), 2}, {price.FromDollars(1), price.FromDollars(1), 2}, {price.FromDollars(5), 1, 1e-10}, {0, 1, 1e-10},
 		{price.FromDollars(5), price.FromDollars(5), 0}, {price.FromDollars(5), price.FromDollars(5), -1},
 	} {
-		l := Limits{Run: Limit{Money: tt.had}}
-		if l.BoundRun(tt.usd); l.Run.Money != tt.want {
-			t.Errorf("%s bound to %g is %s", tt.had, tt.usd, l.Run.Money)
+		l := Limit{Money: tt.had}
+		if l.BoundMoney(tt.usd); l.Money != tt.want {
+			t.Errorf("%s bound to %g is %s", tt.had, tt.usd, l.Money)
 		}
 	}
 }
@@ -153,6 +153,29 @@ func TestLimits(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The steps of a run, wherever they look, spend what is the run's; each of them keeps to its own
+// share besides, also in a later attempt and after a restart.
+func TestStepsSpendWhatIsTheRuns(t *testing.T) {
+	dir := t.TempDir()
+	step := func(n int) Who { return Who{Run: "r", Step: fmt.Sprint(n), Cluster: fmt.Sprint(n)} }
+	limits := Limits{Run: Limit{Tokens: 100}, Step: Limit{Tokens: 60}}
+	reserve(t, open(t, dir, at(noon)).Account(step(1), limits), Want{Output: 60, Least: 60}).Lost()
+	l := open(t, dir, at(noon))
+	if _, err := l.Account(step(1), limits).Reserve(t.Context(), Want{Output: 1, Least: 1}, nil); err == nil || !strings.Contains(err.Error(), "the budget of the step is reached: 0 of 60 tokens are spent for this step, and 60 are held") {
+		t.Error(err)
+	}
+	if err := l.Check(step(1), limits); nightcrier.CodeOf(err) != nightcrier.Exhausted {
+		t.Error(err)
+	}
+	reserve(t, l.Account(step(2), limits), Want{Output: 40, Least: 40}).Lost()
+	if _, err := l.Account(step(3), limits).Reserve(t.Context(), Want{Output: 1, Least: 1}, nil); err == nil || !strings.Contains(err.Error(), "budget.per_run_tokens is reached") {
+		t.Error(err)
+	}
+	if sum, err := open(t, dir, at(noon)).Account(Who{Run: "r"}, limits).Used(); err != nil || sum.takenAmount().Tokens != 100 {
+		t.Errorf("%v, %+v", err, sum)
 	}
 }
 
@@ -451,20 +474,25 @@ func TestAnyInterleaving(t *testing.T) {
 func interleave(t *testing.T, r *rand.Rand) {
 	c := &clock{now: noon}
 	dir := t.TempDir()
-	limits := Limits{Run: Limit{Money: 300_000, Tokens: 60}, Incident: Limit{Money: 500_000}, ClusterDay: Limit{Tokens: 150}, Day: Limit{Money: 1_500_000}}
+	limits := Limits{Run: Limit{Money: 300_000, Tokens: 60}, Step: Limit{Tokens: 40}, Incident: Limit{Money: 500_000}, ClusterDay: Limit{Tokens: 150}, Day: Limit{Money: 1_500_000}}
 	workers := make([]*simulated, 8)
+	step := func(i int) Who { // two runs a cluster and incident, of two steps each
+		w := who(i / 2)
+		w.Step = fmt.Sprint(i % 2)
+		return w
+	}
 	start := func(i int) {
 		if workers[i] != nil {
 			workers[i].ledger.Close() // as the end of a process does
 		}
-		workers[i] = &simulated{who: who(i), ledger: open(t, dir, c.Now)}
+		workers[i] = &simulated{who: step(i), ledger: open(t, dir, c.Now)}
 	}
 	for i := range workers {
 		start(i)
 	}
 	want := map[string]Amount{} // by scope: what may have been spent
 	count := func(w Who, day string, a Amount) {
-		for _, key := range []string{"run " + w.Run, "incident " + w.Incident, day + " " + w.Cluster, day} {
+		for _, key := range []string{"run " + w.Run, "step " + w.Run + w.Step, "incident " + w.Incident, day + " " + w.Cluster, day} {
 			want[key] = want[key].plusAmount(a)
 		}
 	}
@@ -492,6 +520,7 @@ func interleave(t *testing.T, r *rand.Rand) {
 			count(w.who, day, ask.mostCost(g.output))
 			w.grants = append(w.grants, g)
 			within("run "+w.who.Run, limits.Run)
+			within("step "+w.who.Run+w.who.Step, limits.Step)
 			within("incident "+w.who.Incident, limits.Incident)
 			within(day+" "+w.who.Cluster, limits.ClusterDay)
 			within(day, limits.Day)
@@ -530,8 +559,8 @@ func interleave(t *testing.T, r *rand.Rand) {
 	fresh := open(t, dir, c.Now)
 	for i := range workers {
 		for _, day := range fresh.days {
-			got := fresh.scopesOf(who(i), limits, day)
-			keys := []string{"run " + who(i).Run, "incident " + who(i).Incident, day.name + " " + who(i).Cluster, day.name}
+			got := fresh.scopesOf(step(i), limits, day)
+			keys := []string{"run " + step(i).Run, "incident " + step(i).Incident, day.name + " " + step(i).Cluster, day.name, "step " + step(i).Run + step(i).Step}
 			for k, key := range keys {
 				if got[k].sum.takenAmount() != want[key] {
 					t.Errorf("%s: %+v, want %+v", key, got[k].sum, want[key])

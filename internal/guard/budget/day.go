@@ -28,7 +28,8 @@ type day struct {
 
 	open      map[string]record // calls that are neither settled nor released
 	waiting   map[string]record // tickets that are not used
-	runs      map[Who]Sum
+	runs      map[string]Sum
+	steps     map[Who]Sum // parts of runs
 	incidents map[string]Sum
 	clusters  map[string]Sum
 	all       Sum
@@ -49,7 +50,7 @@ func openDay(path, name string, flags int) (*day, error) {
 	}
 	return &day{
 		name: name, path: path, file: f,
-		open: map[string]record{}, waiting: map[string]record{}, runs: map[Who]Sum{}, incidents: map[string]Sum{}, clusters: map[string]Sum{}, refused: map[string]string{},
+		open: map[string]record{}, waiting: map[string]record{}, runs: map[string]Sum{}, steps: map[Who]Sum{}, incidents: map[string]Sum{}, clusters: map[string]Sum{}, refused: map[string]string{},
 	}, nil
 }
 
@@ -152,7 +153,8 @@ func (d *day) applyRecord(r record) error {
 }
 
 func (d *day) updateSums(w Who, with func(Sum) Sum) {
-	d.runs[w] = with(d.runs[w])
+	d.runs[w.Run] = with(d.runs[w.Run])
+	d.steps[w] = with(d.steps[w])
 	d.incidents[w.Incident] = with(d.incidents[w.Incident])
 	d.clusters[w.Cluster] = with(d.clusters[w.Cluster])
 	d.all = with(d.all)
@@ -178,14 +180,14 @@ func (d *day) appendRecord(r record) error {
 }
 
 // summaryRecords are the records that say the same in fewer lines: one for what is settled
-// of each run, and those of open calls as they are.
+// of each step, and those of open calls as they are.
 func (d *day) summaryRecords(now time.Time) []record {
 	var list []record
 	held := map[Who]int64{}
 	for _, r := range d.open {
 		held[r.Who]++
 	}
-	for who, s := range d.runs {
+	for who, s := range d.steps {
 		if calls := s.Calls - held[who]; calls > 0 || s.Spent != (Amount{}) {
 			list = append(list, record{At: now, Op: opSum, Who: who, Amount: s.Spent, Calls: max(calls, 0)})
 		}

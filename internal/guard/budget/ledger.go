@@ -197,18 +197,19 @@ func (l *Ledger) syncDir() error {
 	return nil
 }
 
-// scopesOf are the four sums that a call of who is counted in, those of runs and of
-// incidents over all days.
+// scopesOf are the five sums that a call of who is counted in, those of runs, their steps and
+// incidents over all days. A run has all that its steps have.
 func (l *Ledger) scopesOf(who Who, limits Limits, d *day) []scope {
-	var run, incident Sum
+	var run, step, incident Sum
 	for _, each := range l.days {
-		run, incident = run.plusSum(each.runs[who]), incident.plusSum(each.incidents[who.Incident])
+		run, step, incident = run.plusSum(each.runs[who.Run]), step.plusSum(each.steps[who]), incident.plusSum(each.incidents[who.Incident])
 	}
 	return []scope{
 		{perRun, "this run", run, limits.Run},
 		{perIncident, "this incident", incident, limits.Incident},
 		{perClusterDay, "cluster " + who.Cluster + " on " + d.name, d.clusters[who.Cluster], limits.ClusterDay},
 		{perDay, "all clusters on " + d.name, d.all, limits.Day},
+		{perStep, "this step", step, limits.Step},
 	}
 }
 
@@ -290,7 +291,7 @@ func (l *Ledger) shortenDay(d *day) error {
 }
 
 func compareWho(a, b Who) int {
-	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Incident, b.Incident), cmp.Compare(a.Run, b.Run))
+	return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Incident, b.Incident), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Step, b.Step))
 }
 
 // Line is what was spent in a scope.

@@ -11,7 +11,9 @@ import (
 
 // Who is what a call is counted for.
 type Who struct {
-	Run      string `json:"run,omitempty"`
+	Run string `json:"run,omitempty"`
+	// Step is the part of the run, where it has several.
+	Step     string `json:"step,omitempty"`
 	Incident string `json:"incident,omitempty"`
 	Cluster  string `json:"cluster,omitempty"`
 }
@@ -60,36 +62,39 @@ type Limit struct {
 // Limits are the bounds of a run's scopes. A day is a day of UTC.
 type Limits struct {
 	Run        Limit `json:"run,omitzero"`
+	Step       Limit `json:"step,omitzero"`
 	Incident   Limit `json:"incident,omitzero"`
 	ClusterDay Limit `json:"clusterDay,omitzero"`
 	Day        Limit `json:"day,omitzero"`
 }
 
-// BoundRun makes what a run may spend no more than that, in dollars; 0 bounds nothing.
-func (l *Limits) BoundRun(usd float64) {
+// BoundMoney makes it no more than that, in dollars; 0 bounds nothing.
+func (l *Limit) BoundMoney(usd float64) {
 	if usd <= 0 {
 		return
 	}
 	// Less than can be counted is the least that can: 0 would bound nothing.
-	if m := max(price.FromDollars(usd), 1); l.Run.Money == 0 || m < l.Run.Money {
-		l.Run.Money = m
+	if m := max(price.FromDollars(usd), 1); l.Money == 0 || m < l.Money {
+		l.Money = m
 	}
 }
 
 // InMoney reports whether any of them is in money: calls then need a price.
 func (l Limits) InMoney() bool {
-	return l.Run.Money > 0 || l.Incident.Money > 0 || l.ClusterDay.Money > 0 || l.Day.Money > 0
+	return l.Run.Money > 0 || l.Step.Money > 0 || l.Incident.Money > 0 || l.ClusterDay.Money > 0 || l.Day.Money > 0
 }
 
-// The keys of the scopes, as the configuration has them without their unit.
+// The keys of the scopes, as the configuration has them without their unit. The limit of a step
+// stands in its pipeline.
 const (
+	perStep       = "per_step"
 	perRun        = "per_run"
 	perIncident   = "per_incident"
 	perClusterDay = "per_cluster_day"
 	perDay        = "per_day"
 )
 
-// scope is one of the four that a call is counted in.
+// scope is one of the five that a call is counted in.
 type scope struct {
 	key  string
 	what string // of which there is a sum, in words
@@ -131,6 +136,14 @@ func (s scope) isSpent() bool {
 		s.lim.Tokens > 0 && taken.Tokens > s.lim.Tokens-max(s.lim.Tokens/100, 1)
 }
 
+// limitName names the limit where it is set.
+func (s scope) limitName(unit string) string {
+	if s.key == perStep {
+		return "the budget of the step"
+	}
+	return "budget." + s.key + "_" + unit
+}
+
 // exhaustedError says which limit is reached, and by what. Where it is that of one call
 // which does not fit, next is the least that this may cost.
 func (s scope) exhaustedError(next *Amount) error {
@@ -141,9 +154,9 @@ func (s scope) exhaustedError(next *Amount) error {
 	}
 	var text strings.Builder
 	if money {
-		fmt.Fprintf(&text, "budget.%s_usd is reached: %s of %s are spent for %s", s.key, s.sum.Spent.Money, s.lim.Money, s.what)
+		fmt.Fprintf(&text, "%s is reached: %s of %s are spent for %s", s.limitName("usd"), s.sum.Spent.Money, s.lim.Money, s.what)
 	} else {
-		fmt.Fprintf(&text, "budget.%s_tokens is reached: %d of %d tokens are spent for %s", s.key, s.sum.Spent.Tokens, s.lim.Tokens, s.what)
+		fmt.Fprintf(&text, "%s is reached: %d of %d tokens are spent for %s", s.limitName("tokens"), s.sum.Spent.Tokens, s.lim.Tokens, s.what)
 	}
 	switch {
 	case money && s.sum.Held.Money > 0:
@@ -164,7 +177,7 @@ func (s scope) exhaustedError(next *Amount) error {
 func (s scope) reasonToWait(next Amount) string {
 	taken := s.sum.takenAmount()
 	if s.lim.Money > 0 && s.lim.Money-taken.Money < next.Money {
-		return fmt.Sprintf("budget.%s_usd: %s of %s are spent and %s held for %s, and this call may cost %s", s.key, s.sum.Spent.Money, s.lim.Money, s.sum.Held.Money, s.what, next.Money)
+		return fmt.Sprintf("%s: %s of %s are spent and %s held for %s, and this call may cost %s", s.limitName("usd"), s.sum.Spent.Money, s.lim.Money, s.sum.Held.Money, s.what, next.Money)
 	}
-	return fmt.Sprintf("budget.%s_tokens: %d of %d tokens are spent and %d held for %s, and this call may take %d", s.key, s.sum.Spent.Tokens, s.lim.Tokens, s.sum.Held.Tokens, s.what, next.Tokens)
+	return fmt.Sprintf("%s: %d of %d tokens are spent and %d held for %s, and this call may take %d", s.limitName("tokens"), s.sum.Spent.Tokens, s.lim.Tokens, s.sum.Held.Tokens, s.what, next.Tokens)
 }

@@ -152,6 +152,8 @@ func (l *Ledger) underWay(s scope, who Who, today *day) Amount {
 func isSameScope(key string, a, b Who) bool {
 	switch key {
 	case perRun:
+		return a.Run == b.Run
+	case perStep:
 		return a == b
 	case perIncident:
 		return a.Incident == b.Incident

@@ -18,8 +18,10 @@ import (
 )
 
 func (p *program) skillsCommand() *cobra.Command {
-	return groupCommand("skills", "List, show, write, check and fetch the skills of agents", p.skillsListCommand(), p.skillsShowCommand(), p.skillsUpdateCommand(), p.skillsValidateCommand())
+	return groupCommand("skills", "List, show, write, check and fetch the skills of agents", p.skillsListCommand(), p.skillsShowCommand(), p.skillsNewCommand(), p.skillsValidateCommand(), p.skillsUpdateCommand())
 }
+
+var oneSkill = oneArg("skill", "which skill? `nightcrier skills list` shows them")
 
 // loadConfig reads the configuration and tells its warnings.
 func (p *program) loadConfig(cmd *cobra.Command) (*config.Config, error) {
@@ -144,7 +146,7 @@ type shownSkill struct {
 }
 
 func (p *program) skillsShowCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "show NAME", Short: "Show a skill as agents get it", Args: checkArgs(oneArg("skill", "which skill? `nightcrier skills list` shows them")),
+	cmd := &cobra.Command{Use: "show NAME", Short: "Show a skill as agents get it", Args: checkArgs(oneSkill),
 		Long: `Shows what an agent would get: how it is executed, the list of files, and SKILL.md as it is
 installed, without the rights that the skill would grant itself. With --prompt it shows
 instead what the agent is told: what stands above the skill, and the skill.`}
@@ -271,6 +273,29 @@ func (p *program) printUpdates(updates []skill.Update) error {
 		}
 	}
 	return nil
+}
+
+func (p *program) skillsNewCommand() *cobra.Command {
+	o := skill.NewOptions{}
+	cmd := &cobra.Command{Use: "new DOMAIN/NAME", Short: "Write a skill to begin with", Args: checkArgs(oneArg("skill", "what is it called? Write its domain and its name, such as shop/builder")),
+		Long: `Writes a new directory with SKILL.md, agentura.config.yaml and a first evaluation, which
+` + "`nightcrier skills validate`" + ` accepts as they are. Nothing that is there is changed.`}
+	cmd.Flags().StringVar(&o.Dir, "dir", "skills", "directory of skills, which skills.sources names or is to name")
+	cmd.Flags().StringVar(&o.Executor, "executor", "claude-code", "who executes it: claude-code, codex, gemini, goose")
+	cmd.Flags().StringVar(&o.Description, "description", "", "what it does, and when to use it")
+	cmd.RunE = func(_ *cobra.Command, given []string) error {
+		made, err := skill.WriteNew(given[0], o)
+		if err != nil {
+			return err
+		}
+		for _, file := range made {
+			fmt.Fprintln(p.stdout, "wrote "+text.DropHidden(file))
+		}
+		dir := path.Dir(made[0])
+		p.printMessage("Now say in %s what it does. `nightcrier skills validate %s` checks it, `nightcrier run %s` runs it.", made[0], dir, given[0])
+		return nil
+	}
+	return cmd
 }
 
 func (p *program) skillsValidateCommand() *cobra.Command {

@@ -98,3 +98,42 @@ func (s *Skill) Phases() []Phase {
 	d := s.main()
 	return parsePhases(&d)
 }
+
+// Body is its SKILL.md without the front matter, as it is installed.
+func (s *Skill) Body() string { return strings.TrimSpace(s.main().body) }
+
+// Title is the first heading of its SKILL.md, "" for none.
+func (s *Skill) Title() string {
+	_, title, _ := strings.Cut("\n"+s.main().body, "\n# ")
+	title, _, _ = strings.Cut(title, "\n")
+	return strings.TrimSpace(title)
+}
+
+// Section is what stands below the first of some headings that its SKILL.md has.
+func (s *Skill) Section(headings ...string) string {
+	for _, h := range headings {
+		if said := sectionOf(s.main().body, h); said != "" {
+			return said
+		}
+	}
+	return ""
+}
+
+// Bullets are the points below a heading of its SKILL.md.
+func (s *Skill) Bullets(heading string) []string { return BulletsOf(s.main().body, heading) }
+
+func sectionOf(text, heading string) string {
+	_, said, _ := strings.Cut("\n"+text, "\n## "+heading+"\n")
+	said, _, _ = strings.Cut("\n"+said, "\n## ")
+	return strings.TrimSpace(said)
+}
+
+// BulletsOf are the points below a heading of a text.
+func BulletsOf(text, heading string) (all []string) {
+	for line := range strings.Lines(sectionOf(text, heading)) {
+		if said, ok := strings.CutPrefix(line, "- "); ok {
+			all = append(all, strings.TrimSpace(said))
+		}
+	}
+	return all
+}

@@ -14,6 +14,8 @@ type Step struct {
 	Phase   string `json:"phase,omitempty"`
 	// Beside are the steps of its phase where those are done side by side, with itself.
 	Beside []string `json:"beside,omitempty"`
+	// AfterEnd says that it is done when the run has ended, as what tells of it.
+	AfterEnd bool `json:"afterEnd,omitempty"`
 	// Uses is the skill, or "action:" and the action.
 	Uses  string `json:"uses,omitempty"`
 	State State  `json:"state"`

@@ -138,7 +138,7 @@ func call(ts *testscript.TestScript, s *store.Store) {
 		{ID: "speak", Uses: "org/speaker", State: nightcrier.StateFailed, FailureReason: "no voice\x1b[2J"},
 	} {
 		step.RunID, step.Attempt, step.StartedAt, step.EndedAt = e.Run.ID, 1, now, now.Add(time.Second)
-		ts.Check(s.SaveStep(ctx, step))
+		ts.Check(s.SaveSteps(ctx, step))
 	}
 	ts.Check(s.FinishRun(ctx, store.Finish{RunID: e.Run.ID, Outcome: nightcrier.StateFailed, FailureReason: "step speak failed"}))
 	ts.Setenv("CALL", e.Run.ID)

@@ -87,7 +87,7 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	i.enforce = true
-	return &App{Investigator: i, ready: make(chan struct{}), schedules: schedules{followed: map[[2]string]time.Time{}, complained: map[[2]string]string{}}}, nil
+	return &App{Investigator: i, ready: make(chan struct{}), schedules: schedules{followed: map[[2]string]time.Time{}, complained: map[[2]string]string{}, gone: map[[2]string]time.Time{}}}, nil
 }
 
 // Start brings everything up, in the order in which the parts need each other, and returns

@@ -25,8 +25,14 @@ type schedules struct {
 	followed map[[2]string]time.Time
 	// complained is what is wrong with one, so that it is said once.
 	complained map[[2]string]string
-	looked     time.Time
+	// gone is since when one that is followed is in no file.
+	gone   map[[2]string]time.Time
+	looked time.Time
 }
+
+// leaveAfter is how long a schedule has to be in no file until it is nobody's: a file that is
+// written anew may be away for a moment.
+const leaveAfter = time.Minute
 
 func (a *App) startSchedules(context.Context) error {
 	a.housekeeper.runEvery(scheduleEvery, a.fireSchedules)
@@ -39,10 +45,12 @@ func (a *App) fireSchedules(ctx context.Context) (failed error) {
 	defer a.schedules.mu.Unlock()
 	now := a.opt.Now()
 	a.schedules.looked = now
-	for _, e := range a.pipelines.Library().List() {
+	library, there := a.pipelines.Library(), map[[2]string]bool{}
+	for _, e := range library.List() {
 		all, err := e.Schedules()
 		failed = errors.Join(failed, err)
 		for _, s := range all {
+			there[[2]string{e.Name, s.String()}] = true
 			err := a.fireSchedule(ctx, e.Name, s, now)
 			if nightcrier.CodeOf(err) == nightcrier.Unreachable || ctx.Err() != nil {
 				return errors.Join(failed, err)
@@ -50,14 +58,45 @@ func (a *App) fireSchedules(ctx context.Context) (failed error) {
 			a.complainOnce([2]string{e.Name, s.String()}, err)
 		}
 	}
+	if library.IsWhole() { // else it may be in a file with a mistake
+		failed = errors.Join(failed, a.leaveSchedules(ctx, there, now))
+	}
 	return failed
+}
+
+// leaveSchedules forgets the schedules that were taken out of their files. One that is put back
+// later is new.
+func (a *App) leaveSchedules(ctx context.Context, there map[[2]string]bool, now time.Time) error {
+	known, err := a.store.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, k := range known {
+		key := [2]string{k.Pipeline, k.Trigger}
+		since, missing := a.schedules.gone[key]
+		switch {
+		case there[key]:
+			delete(a.schedules.gone, key)
+		case !missing || now.Before(since):
+			a.schedules.gone[key] = now
+		case now.Sub(since) >= leaveAfter:
+			if err := a.store.LeaveSchedule(ctx, k.Pipeline, k.Trigger); err != nil {
+				return err
+			}
+			delete(a.schedules.gone, key)
+			delete(a.schedules.followed, key)
+			delete(a.schedules.complained, key)
+			a.log.Info("a schedule is in no file any more", "component", "schedules", "event", "schedule_left", "pipeline", k.Pipeline, "schedule", k.Trigger)
+		}
+	}
+	return nil
 }
 
 // fireSchedule queues a run for the newest tick of a schedule that was not considered yet.
 func (a *App) fireSchedule(ctx context.Context, name string, s pipeline.Schedule, now time.Time) error {
 	key := [2]string{name, s.String()}
 	last, known := a.schedules.followed[key]
-	if !known {
+	if !known || last.After(now) { // it is new, or the clock was put back
 		sched, err := a.store.FollowSchedule(ctx, name, s.String())
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,144 @@ func TestSchedulesFireOnce(t *testing.T) {
 	triggers, err := a.Triggers(t.Context())
 	if err != nil || len(triggers.List) != 1 || triggers.List[0].Missed != 2 || triggers.List[0].Skill != "pipeline:nightly" || !triggers.List[0].NextRun.Equal(time.Date(2026, 5, 1, 15, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v, %v", triggers, err)
+	}
+}
+
+// scheduled is a server with one pipeline file, whose clock goes as the test says.
+type scheduled struct {
+	*App
+	t   *testing.T
+	now time.Time
+	dir string
+}
+
+func openScheduled(t *testing.T, start time.Time) *scheduled {
+	t.Helper()
+	s := &scheduled{t: t, now: start, dir: t.TempDir()}
+	s.App = callee(t, s.dir, func() time.Time { return s.now })
+	t.Cleanup(func() { s.store.Close() })
+	return s
+}
+
+// write has the file say a trigger, "" for a mistake; remove takes the file away.
+func (s *scheduled) write(on string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, "n.yaml"), []byte("name: nightly\non: "+on+"\nsteps:\n  - skill: dev/walker\n"), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *scheduled) remove() {
+	s.t.Helper()
+	if err := os.Remove(filepath.Join(s.dir, "n.yaml")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// pass lets time pass in even parts, and looks after each of them.
+func (s *scheduled) pass(d time.Duration, parts int) {
+	s.t.Helper()
+	for range parts {
+		s.now = s.now.Add(d / time.Duration(parts))
+		if err := s.fireSchedules(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// wantTicks takes the times of the runs, as they are called.
+func (s *scheduled) wantTicks(want ...string) {
+	s.t.Helper()
+	got := runsOf(s.t, s.App)
+	for i := range got {
+		got[i], _, _ = strings.Cut(got[i], " ")
+	}
+	if !slices.Equal(got, want) {
+		s.t.Errorf("at %s there are the runs of %q, want %q", s.now.Format(time.RFC3339), got, want)
+	}
+}
+
+// A schedule that was taken out and is put back begins then. A file that is away for a moment, or
+// has a mistake for hours, loses no tick.
+func TestSchedulesArePutBack(t *testing.T) {
+	const hourly = "{type: cron, schedule: '0 * * * *'}"
+	s := openScheduled(t, time.Date(2026, 5, 1, 10, 30, 0, 0, time.UTC))
+	s.write(hourly)
+	s.pass(0, 1)
+	s.remove()
+	s.pass(5*time.Hour, 300)
+	s.write(hourly)
+	s.pass(10*time.Minute, 10)
+	s.wantTicks()
+	s.pass(30*time.Minute, 30)
+	s.wantTicks("2026-05-01T16:00:00Z")
+
+	s.now = time.Date(2026, 5, 1, 16, 59, 50, 0, time.UTC)
+	s.remove()
+	s.pass(20*time.Second, 10)
+	s.write(hourly)
+	s.pass(10*time.Second, 5)
+	s.wantTicks("2026-05-01T16:00:00Z", "2026-05-01T17:00:00Z")
+
+	s.write("{type: cron, schedule: 'never'}")
+	s.pass(3*time.Hour, 180)
+	s.write(hourly)
+	s.pass(time.Minute, 1)
+	s.wantTicks("2026-05-01T16:00:00Z", "2026-05-01T17:00:00Z", "2026-05-01T20:00:00Z")
+
+	s.write("{type: cron, schedule: '30 * * * *'}") // it changes, and begins then
+	s.pass(40*time.Minute, 40)
+	s.wantTicks("2026-05-01T16:00:00Z", "2026-05-01T17:00:00Z", "2026-05-01T20:00:00Z", "2026-05-01T20:30:00Z")
+	if known, err := s.store.Schedules(t.Context()); err != nil || len(known) != 1 {
+		t.Errorf("followed are %+v, %v", known, err)
+	}
+}
+
+// A clock that was wrong for a while neither repeats a tick nor silences the schedule.
+func TestSchedulesOutliveWrongClocks(t *testing.T) {
+	right := time.Date(2026, 5, 1, 10, 30, 0, 0, time.UTC)
+	s := openScheduled(t, right)
+	s.write("{type: cron, schedule: '0 * * * *'}")
+	s.pass(0, 1)
+	s.now = right.AddDate(1, 0, 0) // a year ahead: one run, and the others are said to be missed
+	s.pass(0, 1)
+	s.wantTicks("2027-05-01T10:00:00Z")
+	if known, err := s.store.Schedules(t.Context()); err != nil || len(known) != 1 || known[0].Missed != 999 {
+		t.Errorf("%+v, %v", known, err)
+	}
+	s.now = right
+	s.pass(2*time.Hour, 120)
+	s.wantTicks("2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z", "2027-05-01T10:00:00Z")
+	s.now = s.now.Add(-2 * time.Hour) // and back by what has passed
+	s.pass(3*time.Hour, 180)
+	s.wantTicks("2026-05-01T11:00:00Z", "2026-05-01T12:00:00Z", "2026-05-01T13:00:00Z", "2027-05-01T10:00:00Z")
+}
+
+// Where the clock on the wall is put forward or back, each tick comes once: what the schedule names
+// by the hour and is left out ticks then, and of an hour that comes twice the first counts.
+func TestSchedulesKeepToTheWall(t *testing.T) {
+	for on, want := range map[string]map[string][]string{
+		"2026-03-28T22:00:00Z": { // in the night, 02:00 becomes 03:00 in Berlin
+			"30 2 * * *": {"2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"},
+			"0 */6 * * *": {"2026-03-28T23:00:00Z", "2026-03-29T04:00:00Z", "2026-03-29T10:00:00Z", "2026-03-29T16:00:00Z", "2026-03-29T22:00:00Z",
+				"2026-03-30T04:00:00Z"},
+		},
+		"2026-10-24T22:30:00Z": { // 03:00 becomes 02:00
+			"30 2 * * *":  {"2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"},
+			"0 */6 * * *": {"2026-10-25T05:00:00Z", "2026-10-25T11:00:00Z", "2026-10-25T17:00:00Z", "2026-10-25T23:00:00Z"},
+		},
+	} {
+		for cron, ticks := range want {
+			start, err := time.Parse(time.RFC3339, on)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := openScheduled(t, start)
+			s.write("{type: cron, schedule: '" + cron + "', timezone: Europe/Berlin}")
+			s.pass(0, 1)
+			s.pass(30*time.Hour, 180)
+			s.wantTicks(ticks...)
+		}
 	}
 }
 

@@ -66,9 +66,10 @@ func Run(ctx context.Context, in Input) (Diagnosis, error) {
 	if err != nil {
 		return Diagnosis{}, err
 	}
-	c.Scene.Until = time.Now().Add(ruleTime)
-	own, all := rules.Judge(facts)
-	found := compose.Compose(facts, own, all)
+	found, err := conclude(ctx, c, facts)
+	if err != nil {
+		return Diagnosis{}, err
+	}
 	if c.Scene.Late {
 		c.NoteMissed("some of what the rules look for", fmt.Sprintf("there is so much of it that %s were over", ruleTime))
 	}
@@ -86,6 +87,28 @@ func Run(ctx context.Context, in Input) (Diagnosis, error) {
 	d.Report = compose.AssembleReport(compose.Case{Incident: in.Incident, Event: in.Event, Mask: in.Mask}, facts, found, c.NotChecked(), d.Permissions)
 	d.Report.Usage = nightcrier.Usage{APIRequests: c.Reads, DurationMS: time.Since(start).Milliseconds()}
 	return d, nil
+}
+
+// maxAsked is how often what was found is asked why.
+const maxAsked = 2
+
+// conclude judges what was read. A chain is followed to its end: where the root shows only
+// that something is wrong, or complains of what was not read, that is read, and all is judged
+// again.
+func conclude(ctx context.Context, c *collect.Collector, facts *scene.Facts) (compose.Composition, error) {
+	for asked := 0; ; asked++ {
+		c.Scene.Until = time.Now().Add(ruleTime)
+		own, all := rules.Judge(facts)
+		found := compose.Compose(facts, own, all)
+		root, ok := found.Root()
+		if !ok || asked == maxAsked || facts.Hearsay {
+			return found, nil
+		}
+		_, unexplained := found.Unexplained()
+		if more, err := c.AskWhy(ctx, root, unexplained); err != nil || !more {
+			return found, err
+		}
+	}
 }
 
 func clusterInfo(in Input, involved []nightcrier.Resource) ClusterInfo {

@@ -429,7 +429,7 @@ func TestWhatCannotBeReadIsSaid(t *testing.T) {
 		in, m := input(c, scenetest.CartPod)
 		d := run(t, in)
 		sound(t, d, m)
-		if d.Report.RootCause == nil || !strings.Contains(d.Incomplete, "events: the credential may not") || len(d.Report.NotChecked) != 1 {
+		if d.Report.RootCause == nil || !strings.Contains(d.Incomplete, "events: the credential may not") || len(d.Report.NotChecked) != 2 || !strings.HasPrefix(d.Report.NotChecked[1].What, "why Pod shop/cart") {
 			t.Errorf("incomplete %q, not checked %+v", d.Incomplete, d.Report.NotChecked)
 		}
 	})

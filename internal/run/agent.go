@@ -220,10 +220,10 @@ func (s *Session) RunBeside(ctx context.Context, step string, attempt int, cred 
 }
 
 // awaitWorker follows the worker until its agent is verified gone, and files what the
-// agent does in the journal and the log.
+// agent does in the journal and the log. One of which nothing is left is lost.
 func (s *Session) awaitWorker(ctx context.Context, t try, h backend.Handle) (nightcrier.AgentResult, error) {
 	if s.Workspace == nil {
-		return nightcrier.AgentResult{}, s.NoWorkspace
+		return s.endWithoutWorkspace(ctx, h)
 	}
 	log, err := s.openAgentLog(ctx)
 	if err != nil {
@@ -234,31 +234,49 @@ func (s *Session) awaitWorker(ctx context.Context, t try, h backend.Handle) (nig
 	defer stop()
 	go s.forwardCancel(forward, h)
 
+	var unfiled error
 	ended, err := s.runner.cfg.Workers.Follow(ctx, h, 0, func(e nightcrier.JournalEntry) error {
 		e.Run, e.Step, e.Attempt = s.Order.RunID, t.step, t.attempt
-		return s.fileEntry(ctx, log, e)
+		unfiled = s.fileEntry(ctx, log, e)
+		return unfiled
 	})
-	if err != nil {
+	res := ended.Result
+	switch {
+	case err != nil && unfiled == nil && ctx.Err() == nil && nightcrier.CodeOf(err) == nightcrier.NotFound:
+		s.Log.Error("a worker has left nothing", "event", "agent_lost", "worker", h.ID, "error", err)
+		res = FailedResult(nightcrier.FailLost, fmt.Errorf("the worker %s is not there any more: %w", h.ID, err))
+	case err != nil:
 		return nightcrier.AgentResult{}, err
 	}
-	res := ended.Result
-	s.runner.learnFrom(s.Mask, ended)
+	if err == nil {
+		s.runner.learnFrom(s.Mask, ended)
+	}
 	res.FailureReason = s.Mask.String(res.FailureReason) // it is the agent's or its model's word
 	if err := s.keepFinalMessage(&res); err != nil {
 		return res, err
 	}
 	if res.FailureClass.Retryable() && t.attempt < maxAttempts {
-		// Half a report is nothing for the next attempt to hand in.
+		// Half a result is nothing for the next attempt to hand in.
 		err = errors.Join(s.Workspace.ClearScratch(), s.noteRetry(ctx, t.attempt, res))
+	} else {
+		err = nil
 	}
 	return res, err
 }
 
-// noteRetry says why nothing happens for a while: the agent is tried again.
-func (s *Session) noteRetry(ctx context.Context, attempt int, res nightcrier.AgentResult) error {
-	s.Log.Warn("agent failed; it is tried again", "event", "agent_retry", "attempt", attempt, "of", maxAttempts, "retry_in", s.runner.cfg.RetryPause.String(), "failure_class", string(res.FailureClass), "failure_reason", res.FailureReason)
-	return s.AppendNote(ctx, fmt.Sprintf("retry#%d", attempt),
-		NewLogItem("attempt %d of %d failed (%s); trying again in %s", attempt, maxAttempts, res.FailureClass, s.runner.cfg.RetryPause))
+// endWithoutWorkspace ends a worker whose workspace is gone: what it does leads nowhere.
+func (s *Session) endWithoutWorkspace(ctx context.Context, h backend.Handle) (nightcrier.AgentResult, error) {
+	if CanBeRepeated(ctx, s.NoWorkspace) {
+		return nightcrier.AgentResult{}, s.NoWorkspace
+	}
+	err := s.runner.cfg.Workers.Cancel(ctx, h, "its workspace is gone")
+	if err == nil {
+		_, err = s.runner.cfg.Workers.Follow(ctx, h, 0, nil)
+	}
+	if err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound {
+		return nightcrier.AgentResult{}, err
+	}
+	return FailedResult(nightcrier.FailLost, s.NoWorkspace), nil
 }
 
 // keepFinalMessage moves the agent's last words out of the result, which becomes
@@ -270,6 +288,13 @@ func (s *Session) keepFinalMessage(res *nightcrier.AgentResult) error {
 	text := s.Mask.String(res.FinalMessage)
 	res.FinalMessage = ""
 	return s.Workspace.WriteFile(FinalMessage, []byte(text), 0o600)
+}
+
+// noteRetry says why nothing happens for a while: the agent is tried again.
+func (s *Session) noteRetry(ctx context.Context, attempt int, res nightcrier.AgentResult) error {
+	s.Log.Warn("agent failed; it is tried again", "event", "agent_retry", "attempt", attempt, "of", maxAttempts, "retry_in", s.runner.cfg.RetryPause.String(), "failure_class", string(res.FailureClass), "failure_reason", res.FailureReason)
+	return s.AppendNote(ctx, fmt.Sprintf("retry#%d", attempt),
+		NewLogItem("attempt %d of %d failed (%s); trying again in %s", attempt, maxAttempts, res.FailureClass, s.runner.cfg.RetryPause))
 }
 
 // fileEntry stores one entry of the worker and shows what it changes.

@@ -32,13 +32,29 @@ type fannedIn struct {
 	Truncated bool `json:"truncated,omitempty"`
 }
 
-// scope is what the expressions of a step see.
-func (w *Work) scope() pipeline.Scope {
+// scope is what the expressions of a step see, with the outputs that they name.
+func (w *Work) scope(step *pipeline.Step) pipeline.Scope {
 	s := pipeline.Scope{Input: w.input, Subject: w.frozen.Subject, Steps: map[string]pipeline.Result{}}
-	for id := range w.done {
-		s.Steps[id] = w.resultOf(id)
+	for id, row := range w.done {
+		if step.RefersTo(id) {
+			s.Steps[id] = w.resultOf(id)
+		} else {
+			s.Steps[id] = pipeline.Result{Success: row.State == nightcrier.StateSuccess}
+		}
 	}
 	return s
+}
+
+// usedBy is what is done, with the outputs that a step may use.
+func (w *Work) usedBy(phase *pipeline.Phase, step *pipeline.Step) map[string]nightcrier.Step {
+	used := maps.Clone(w.done)
+	for p, s := range w.frozen.Pipeline.Definition.AllSteps() {
+		if row, there := used[s.ID]; there && !step.RefersTo(s.ID) && p.Name != phase.FanInFrom && s != w.previous {
+			row.Output = nil
+			used[s.ID] = row
+		}
+	}
+	return used
 }
 
 // resultOf is what a step left.
@@ -69,7 +85,7 @@ func (w *Work) inputOf(phase *pipeline.Phase, step *pipeline.Step) (map[string]a
 	if phase.FanInFrom != "" {
 		in[resultsKey] = w.fanIn(phase.FanInFrom)
 	}
-	with, err := w.frozen.Pipeline.Definition.EvalWith(w.ctx, step, w.scope())
+	with, err := w.frozen.Pipeline.Definition.EvalWith(w.ctx, step, w.scope(step))
 	if err != nil {
 		return nil, err
 	}

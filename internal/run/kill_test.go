@@ -16,7 +16,8 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
-	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/test/pgtest"
 )
@@ -38,28 +39,33 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// threeAndTwo is a pipeline of three steps, and two agents beside each other.
-const threeAndTwo = `
+// killPipeline has steps of ours and of agents, two of them beside each other: one is done again as
+// it fails first, the other asked again for what it did not deliver.
+const killPipeline = `
 name: p
 on: manual
+budget: 1
 phases:
   - name: first
     steps:
       - {id: collect, action: collect}
+      - {id: plan, skill: x/plan, deliverable: {files: ['*.md']}}
   - name: look
     type: parallel
     steps:
-      - {id: logs, skill: x/logs}
-      - {id: metrics, skill: x/metrics, deliverable: {schema: {type: object, required: [p99]}}}
+      - {id: logs, skill: x/look, on_failure: retry}
+      - {id: metrics, skill: x/look, agent_id: metrics, deliverable: {schema: {type: object, required: [p99]}}}
   - name: end
     fan_in_from: look
     steps:
-      - {id: sum, skill: x/sum, if: steps.metrics.output.p99 > 1 && input.service == "cart"}
+      - {id: sum, skill: x/plan, agent_id: sum, if: steps.metrics.output.p99 > 1 && input.service == "cart"}
       - {id: notify, action: notify}
 `
 
 func killSite(dir, url string) *site {
-	return &site{dir: dir, url: url, agents: map[string]script{"metrics": func(int, backend.Spec) nightcrier.AgentResult { return well(`{"p99": 4}`) }}}
+	return &site{dir: dir, url: url, skills: SkillSteps{Copies: skill.Copies{Dir: filepath.Join(dir, "copies")}}, agents: map[string]script{
+		"plan": spending(leaving("plan.md")), "logs": spending(failing(9)), "logs~2": spending(words("none")), "metrics": spending(words("no", `{"p99": 4}`)), "sum": spending(words("done")),
+	}}
 }
 
 // serveUntilKilled executes the run of the directory, and kills this process at a point.
@@ -101,6 +107,9 @@ func serveUntilKilled() error {
 	if _, err := s.await(ctx, o.RunID); err != nil {
 		return err
 	}
+	if err := s.awaitSteps(ctx, o.RunID); err != nil {
+		return err
+	}
 	return s.close()
 }
 
@@ -131,7 +140,7 @@ func TestKilledAtEveryPointOfAPipeline(t *testing.T) {
 				}
 				points++
 			}
-			if points < 12 {
+			if points < 20 {
 				t.Errorf("it was killed at %d points", points)
 			}
 		})
@@ -147,10 +156,12 @@ func killedAt(t *testing.T, dir, url string, at int) bool {
 		}
 	}
 	s := killSite(dir, url)
+	s.library(t, map[string]string{"x/plan/SKILL.md": "# Plan it", "x/look/SKILL.md": "# Look"})
 	must(s.open(t.Context()))
-	o, err := s.admit(t.Context(), threeAndTwo, `{"service": "cart"}`)
+	o, err := s.admit(t.Context(), killPipeline, `{"service": "cart"}`)
 	must(err)
 	must(s.close())
+	must(errors.Join(s.gone(), os.RemoveAll(filepath.Join(dir, "pipelines")))) // nothing of them is read again
 	raw, err := json.Marshal(o)
 	must(err)
 	must(os.WriteFile(filepath.Join(dir, "order"), raw, 0o600))
@@ -167,29 +178,40 @@ func killedAt(t *testing.T, dir, url string, at int) bool {
 	must(err)
 	rows, err := s.store.Steps(t.Context(), o.RunID)
 	must(err)
-	if run.Status != nightcrier.Finished || run.Outcome != nightcrier.StateSuccess || len(rows) != 4 {
+	if run.Status != nightcrier.Finished || run.Outcome != nightcrier.StateSuccess || len(rows) != 7 {
 		t.Errorf("killed at point %d: the run is %s, %s (%s), of %d steps", at, run.Status, run.Outcome, run.FailureReason, len(rows))
 	}
 	for _, row := range rows {
-		if row.State != nightcrier.StateSuccess || row.Attempt != 1 {
+		if again := row.ID == "logs"; (row.State == nightcrier.StateSuccess) == (again && row.Attempt == 1) || row.Attempt > 1 && !again {
 			t.Errorf("killed at point %d: step %s, attempt %d, is %s: %s", at, row.ID, row.Attempt, row.State, row.FailureReason)
 		}
 	}
 	after := s.noted()[len(before):]
 	for _, did := range after {
-		if id, _, _ := strings.Cut(did, "#"); slices.Contains(ended, id) {
+		if id, _, _ := strings.Cut(strings.Replace(did, "/", "#", 1), "#"); slices.Contains(ended, id) {
 			t.Errorf("killed at point %d, with %v done, it did %s again", at, ended, did)
 		}
 	}
-	for _, one := range []string{"logs#1", "metrics#1", "sum#1", "notify", "collect"} {
+	for _, one := range []string{"collect", "plan#1", "logs#1", "logs~2#1", "metrics#1", "metrics/repair#3", "sum#1", "notify"} {
 		if n := count(s.noted(), one); n < 1 || n > 2 {
 			t.Errorf("killed at point %d: %s was begun %d times", at, one, n)
+		}
+	}
+	spent, err := spentOf(filepath.Join(s.root.Path(), BudgetDir), o.RunID)
+	must(err)
+	if spent.Spent.Money+spent.Held.Money > price.Dollar || run.CostUSD != spent.Spent.Money.Dollars() {
+		t.Errorf("killed at point %d: it cost %v, by the record %+v", at, run.CostUSD, spent)
+	}
+	own := filepath.Join(s.root.Path(), "incident-"+o.RunID, ownDir, "incident-"+nightcrier.DerivedID(o.RunID, "sum"))
+	for name, part := range map[string]string{"context/steps/plan/plan.md": "left", "context/system-instructions.txt": "# Plan it", InputFile: `"p99"`} {
+		if raw, err := os.ReadFile(filepath.Join(own, name)); err != nil || !strings.Contains(string(raw), part) {
+			t.Errorf("killed at point %d: %s is %q, %v", at, name, raw, err)
 		}
 	}
 	return dies
 }
 
-// endedSteps are those that were done when a server was killed.
+// endedSteps are the attempts that were done when a server was killed.
 func endedSteps(t *testing.T, dir, url, run string) (ids []string) {
 	t.Helper()
 	st, err := store.Open(t.Context(), store.Options{URL: url, Path: filepath.Join(dir, store.FileName), Logger: slog.New(slog.DiscardHandler)})
@@ -203,7 +225,7 @@ func endedSteps(t *testing.T, dir, url, run string) (ids []string) {
 	}
 	for _, row := range rows {
 		if row.Ended() {
-			ids = append(ids, row.ID)
+			ids = append(ids, attemptName(row.ID, row.Attempt))
 		}
 	}
 	return ids

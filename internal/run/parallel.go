@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/run/engine"
@@ -18,7 +19,7 @@ type branch struct {
 	// Phase and Step are where it is written.
 	Phase int `json:"phase"`
 	Step  int `json:"step"`
-	// Done are the steps before, and Previous the one whose words it is handed.
+	// Done are the steps before, with the outputs that it may use, and Previous the one whose words it is handed.
 	Done     map[string]nightcrier.Step `json:"done,omitempty"`
 	Previous string                     `json:"previous,omitempty"`
 }
@@ -58,13 +59,20 @@ func (w *Work) doSideBySide(at int) error {
 			}
 			continue
 		}
-		b := branch{Order: w.frozen, Phase: at, Step: i, Done: w.done}
+		b := branch{Order: w.frozen, Phase: at, Step: i, Done: w.usedBy(phase, step)}
+		b.Order.Delivered = slices.Clone(w.frozen.Delivered) // what of it is used is in Done
+		for j := range b.Order.Delivered {
+			b.Order.Delivered[j].Output = nil
+		}
 		if w.previous != nil {
 			b.Previous = w.previous.ID
 		}
 		steps, branches = append(steps, step), append(branches, engine.Branch{Name: step.ID, Workflow: BranchWorkflow, Input: b})
 	}
 	w.shareBudget(branches)
+	if err := w.showRowsNow(); err != nil {
+		return err
+	}
 	all, err := engine.RunBranches[arrived](w.ctx, branches)
 	if err != nil {
 		return err
@@ -129,6 +137,10 @@ func (r *Runner) executeBranch(ctx engine.Context, _ string, input []byte) error
 		}
 	}
 	if err := w.doRounds(phase, step); err != nil {
+		return err
+	}
+	w.saveRow()
+	if err := w.showRowsNow(); err != nil {
 		return err
 	}
 	return ctx.Return(arrived{Row: w.row, Result: w.Result})

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -41,6 +42,8 @@ type site struct {
 	agents map[string]script
 	// says is what each agent's worker journals beside a message.
 	says []nightcrier.JournalEntry
+	// launched is called when a worker is there.
+	launched func(spec backend.Spec) error
 	// collect is what the action of that name does beside being counted.
 	collect func(w *Work) (Done, error)
 
@@ -153,6 +156,23 @@ func (s *site) await(ctx context.Context, id string) (nightcrier.Run, error) {
 	}
 }
 
+// awaitSteps waits until all steps of a run that has ended have ended too, as what tells of it.
+func (s *site) awaitSteps(ctx context.Context, id string) error {
+	changed, stop := s.store.WatchJournal(id)
+	defer stop()
+	for {
+		rows, err := s.store.Steps(ctx, id)
+		if err != nil || !slices.ContainsFunc(rows, func(r nightcrier.Step) bool { return !r.Ended() }) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // note counts what was done, where a crash cannot take it back.
 func (s *site) note(what string) {
 	s.mu.Lock()
@@ -220,6 +240,9 @@ func (s *site) Launch(_ context.Context, spec backend.Spec, _ *backend.Credentia
 	raw, err := json.Marshal(spec)
 	if err == nil {
 		err = errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "spec.new"), raw, 0o600), os.Rename(filepath.Join(dir, "spec.new"), filepath.Join(dir, "spec")))
+	}
+	if err == nil && s.launched != nil {
+		err = s.launched(spec)
 	}
 	return h, err
 }
@@ -305,6 +328,16 @@ func spentOf(dir, run string) (sum budget.Sum, err error) {
 	}
 	defer l.Close()
 	return l.Account(budget.Who{Run: run}, budget.Limits{}).Used()
+}
+
+// leaving is an agent that leaves a file.
+func leaving(name string) script {
+	return func(_ int, spec backend.Spec) nightcrier.AgentResult {
+		if err := os.WriteFile(filepath.Join(spec.Workspace, ".scratch", name), []byte("left"), 0o600); err != nil {
+			panic(err)
+		}
+		return well("done")
+	}
 }
 
 // spending is an agent that asks its model until that is refused, and ends well then. A call may

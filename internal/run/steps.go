@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"nightcrier.dev/nightcrier"
@@ -24,6 +25,8 @@ func (w *Work) doPipeline() error {
 		for j := range phase.Steps {
 			step := &phase.Steps[j]
 			if w.dueOf(step) == AfterEnd {
+				w.enter(step, 0)
+				w.saveRow()
 				last = append(last, func() error { return w.doStep(phase, step) })
 			} else if err := w.doStep(phase, step); err != nil {
 				return err
@@ -38,7 +41,7 @@ func (w *Work) doPipeline() error {
 			return err
 		}
 	}
-	return nil
+	return w.showRowsNow()
 }
 
 // doStep does a step, again where it failed and that is wished, and keeps what it came to.
@@ -105,7 +108,7 @@ func (w *Work) enter(step *pipeline.Step, round int) {
 	if w.place.seat > 0 || step.Action != "" && step.Action != step.ID {
 		w.place.keys = w.place.step + "/"
 	}
-	w.row = nightcrier.Step{RunID: w.Order.RunID, ID: step.ID, Attempt: round + 1, Phase: of.Name, Uses: step.Uses(), State: nightcrier.StateCreated}
+	w.row = nightcrier.Step{RunID: w.Order.RunID, ID: step.ID, Attempt: round + 1, Phase: of.Name, Uses: step.Uses(), AfterEnd: w.dueOf(step) == AfterEnd, State: nightcrier.StateCreated}
 	if of.Parallel {
 		w.row.Beside = of.StepIDs()
 	}
@@ -152,7 +155,7 @@ func (w *Work) whySkip(phase *pipeline.Phase, step *pipeline.Step) (string, erro
 	case step.Action == "" && w.Order.Agent.Executor == Builtin:
 		return "the built-in rules investigate, no agent does", nil
 	}
-	yes, err := w.frozen.Pipeline.Definition.EvalIf(w.ctx, step, w.scope())
+	yes, err := w.frozen.Pipeline.Definition.EvalIf(w.ctx, step, w.scope(step))
 	if err != nil {
 		return "", w.ctx.Err() // tryStep meets it again, and fails
 	}
@@ -164,7 +167,7 @@ func (w *Work) whySkip(phase *pipeline.Phase, step *pipeline.Step) (string, erro
 
 // tryStep does a step once. Its error ends the run: a checkpoint was refused, or the server stops.
 func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
-	_, err := w.frozen.Pipeline.Definition.EvalIf(w.ctx, step, w.scope())
+	_, err := w.frozen.Pipeline.Definition.EvalIf(w.ctx, step, w.scope(step))
 	var given map[string]any
 	if err == nil {
 		given, err = w.inputOf(phase, step)
@@ -182,6 +185,12 @@ func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
 		return nil
 	}
 	done, err := action.Do(w)
+	var why *interrupted
+	if errors.As(err, &why) {
+		w.Result = nightcrier.AgentResult{State: why.State, FailureClass: why.Class, FailureReason: why.Reason}
+		w.failStep(why.Class, why.Reason)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -229,21 +238,48 @@ func (w *Work) noteDone(step *pipeline.Step, row nightcrier.Step) {
 	}
 }
 
-// saveRow shows people how the attempt ended. The checkpoints are the record: what cannot be
-// shown is no reason not to go on.
+// saveRow has people be shown how the attempt stands: with the next checkpoint, in one
+// transaction.
 func (w *Work) saveRow() {
-	if w.ended {
-		return
+	if w.row.ID != "" {
+		w.rows = append(w.rows, w.row)
 	}
-	row := w.row
-	_ = engine.Insist(w.ctx, "save "+w.place.step, func(c context.Context) error {
-		err := w.runner.cfg.Store.SaveStep(c, row)
-		if err != nil && nightcrier.CodeOf(err) != nightcrier.Unreachable {
-			w.runner.cfg.Logger.Warn("how a step ended cannot be shown", "event", "step_row", "run", row.RunID, "step", row.ID, "error", err)
-			return nil
-		}
+}
+
+// showRows shows people what they have not been shown yet. The checkpoints are the record: what
+// cannot be shown is no reason not to go on.
+func (w *Work) showRows(ctx context.Context) error {
+	err := w.runner.saveRows(ctx, w.rows)
+	if err == nil {
+		w.rows = nil
+	}
+	return err
+}
+
+// saveRows saves rows together or, where one of them is refused, each by itself.
+func (r *Runner) saveRows(ctx context.Context, rows []nightcrier.Step) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	err := r.cfg.Store.SaveSteps(ctx, rows...)
+	switch {
+	case err == nil || CanBeRepeated(ctx, err):
 		return err
-	}) // its error is that the server stops
+	case len(rows) == 1:
+		r.cfg.Logger.Warn("how a step stands cannot be shown", "event", "step_row", "run", rows[0].RunID, "step", rows[0].ID, "error", err)
+		return nil
+	}
+	for i := range rows {
+		if err := r.saveRows(ctx, rows[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// showRowsNow shows them where no checkpoint comes next. Its error is that the server stops.
+func (w *Work) showRowsNow() error {
+	return engine.Insist(w.ctx, "save the steps", w.showRows)
 }
 
 // finish ends the run.

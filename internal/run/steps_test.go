@@ -281,6 +281,43 @@ func TestAPhaseBehindASkippedStep(t *testing.T) {
 	}
 }
 
+// A worker of which nothing is left, or whose workspace is gone, has been lost; nobody waits for it.
+func TestALostWorker(t *testing.T) {
+	for name, gone := range map[string]func(*site, backend.Spec) string{
+		"no worker":    func(s *site, spec backend.Spec) string { return s.workerDir(spec.WorkerName()) },
+		"no workspace": func(s *site, spec backend.Spec) string { return filepath.Join(s.root.Path(), "incident-"+spec.RunID) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &site{}
+			s.launched = func(spec backend.Spec) error { return os.RemoveAll(gone(s, spec)) }
+			if run, rows := s.executed(t, steps("  - {id: a, skill: x/a}\n"), ""); run.Outcome != nightcrier.StateFailed || !slices.Equal(rows, []string{"a failed"}) {
+				t.Errorf("%s: %s, %q", run.Outcome, run.FailureReason, rows)
+			}
+		})
+	}
+}
+
+// What a step beside others is handed of the steps before is what it may use.
+func TestABranchHasWhatItUses(t *testing.T) {
+	w := &Work{done: map[string]nightcrier.Step{}}
+	phase := pipeline.Phase{Name: "many", FanInFrom: "first", Steps: []pipeline.Step{{ID: "x", With: map[string]string{"v": "steps.b.output"}}}}
+	w.frozen.Pipeline.Definition.Phases = []pipeline.Phase{{Name: "first", Steps: []pipeline.Step{{ID: "a"}}}, {Name: "second", Steps: []pipeline.Step{{ID: "b"}, {ID: "c"}, {ID: "d"}}}, phase}
+	for p, s := range w.frozen.Pipeline.Definition.AllSteps() {
+		if p.Name != "many" {
+			w.done[s.ID], w.previous = nightcrier.Step{ID: s.ID, State: nightcrier.StateSuccess, Output: json.RawMessage(`1`), Artifacts: []nightcrier.Artifact{{Path: "output/x"}}}, s
+		}
+	}
+	used := w.usedBy(&phase, &phase.Steps[0])
+	for id, want := range map[string]string{"a": "1", "b": "1", "c": "", "d": "1"} {
+		if string(used[id].Output) != want || len(used[id].Artifacts) != 1 || used[id].State != nightcrier.StateSuccess {
+			t.Errorf("%s: %+v", id, used[id])
+		}
+	}
+	if len(w.done["c"].Output) == 0 {
+		t.Error("the run lost what a step delivered")
+	}
+}
+
 // A state of an agent that cannot be read shows nothing; the run goes on.
 func TestAStateThatCannotBeRead(t *testing.T) {
 	s := &site{says: []nightcrier.JournalEntry{{Type: nightcrier.EntryState, Data: []byte(`"x"`), Time: time.Now(), Key: "worker#1/2"}}}

@@ -32,8 +32,9 @@ type Work struct {
 
 	step  *pipeline.Step
 	place place
-	row   nightcrier.Step // of the attempt that is under way
-	parts int             // how many checkpoints it has made
+	row   nightcrier.Step   // of the attempt that is under way
+	rows  []nightcrier.Step // that are not shown yet
+	parts int               // how many checkpoints it has made
 
 	// begun says that a step before has begun the run, and ended that the run has ended.
 	begun, ended bool
@@ -73,6 +74,8 @@ type recorded[T any] struct {
 	Value T         `json:"value"`
 	From  time.Time `json:"from"`
 	To    time.Time `json:"to"`
+	// Interrupted is why it came to nothing, nil where it did not.
+	Interrupted *interrupted `json:"interrupted,omitempty"`
 }
 
 // Checkpoint does a part of a step and remembers what it returned, as engine.Step does. The part
@@ -93,14 +96,15 @@ func Checkpoint[T any](w *Work, name string, do func(context.Context, *Session) 
 			return got, err
 		}
 		defer s.Close()
-		if first && w.row.ID != "" && !w.ended {
+		if first && w.row.ID != "" {
 			row := w.row
 			row.State, row.StartedAt = nightcrier.StateRunning, got.From
-			if err := w.runner.cfg.Store.SaveStep(c, row); err != nil {
-				return got, err
-			}
+			w.rows = append(w.rows, row)
 		}
-		got.Value, err = do(c, s)
+		if err := w.showRows(c); err != nil {
+			return got, err
+		}
+		got.Interrupted, err = w.interruptible(c, func(c context.Context) (err error) { got.Value, err = do(c, s); return err })
 		got.To = w.runner.cfg.Now()
 		return got, err
 	}
@@ -115,5 +119,8 @@ func Checkpoint[T any](w *Work, name string, do func(context.Context, *Session) 
 		w.row.StartedAt = got.From
 	}
 	w.row.EndedAt = got.To
+	if err == nil && got.Interrupted != nil {
+		err = got.Interrupted
+	}
 	return got.Value, err
 }

@@ -132,7 +132,7 @@ func (p *played) step(s nightcrier.Step) {
 	if s.State.Terminal() {
 		s.EndedAt = start.Add(1500 * time.Millisecond)
 	}
-	p.must(p.store.SaveStep(p.Context(), s))
+	p.must(p.store.SaveSteps(p.Context(), s))
 }
 
 func (p *played) say(step string, it journal.Item) {

@@ -71,11 +71,15 @@ func (q *sequence) advance(ctx context.Context) (done bool, err error) {
 	return true, q.finish(run)
 }
 
-// readSteps reads the last attempts.
+// readSteps reads the last attempts. What is told of the run comes after its end, and is no part of
+// the sequence.
 func (q *sequence) readSteps(ctx context.Context) error {
 	all, err := q.runs.Steps(ctx, q.run)
 	q.steps = q.steps[:0]
 	for _, s := range all {
+		if s.AfterEnd {
+			continue
+		}
 		if at := len(q.steps) - 1; at >= 0 && q.steps[at].ID == s.ID {
 			q.steps[at] = s
 		} else {

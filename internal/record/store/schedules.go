@@ -15,8 +15,7 @@ import (
 type Schedule struct {
 	Pipeline string `json:"pipeline"`
 	Trigger  string `json:"trigger"`
-	// LastTick is the newest one that was, or when the schedule was first seen. It never goes
-	// back, also where the clock does: no tick runs twice.
+	// LastTick is the newest one that was, or when the schedule was first seen.
 	LastTick time.Time `json:"lastTick"`
 	// Missed counts those that did not run because nobody looked in time.
 	Missed int `json:"missed"`
@@ -30,7 +29,8 @@ type Tick struct {
 }
 
 // FollowSchedule returns how far a schedule was considered. One that is new begins now: what
-// was before is nobody's.
+// was before is nobody's. Where the clock was put back it goes on from now, too; the ticks that
+// were considered already stay so, and none runs twice.
 func (s *Store) FollowSchedule(ctx context.Context, pipeline, trigger string) (Schedule, error) {
 	if pipeline == "" || trigger == "" {
 		return Schedule{}, nightcrier.Errorf(nightcrier.Invalid, "a schedule needs a pipeline and a trigger")
@@ -38,13 +38,23 @@ func (s *Store) FollowSchedule(ctx context.Context, pipeline, trigger string) (S
 	var sched Schedule
 	err := s.writeTransaction(ctx, "follow a schedule", func(t *tx) (err error) {
 		if _, err = t.execStatement(`INSERT INTO schedules (pipeline, trigger_name, last_tick, missed) VALUES (?, ?, ?, 0)
-			ON CONFLICT (pipeline, trigger_name) DO NOTHING`, pipeline, trigger, toMicros(t.now)); err != nil {
+			ON CONFLICT (pipeline, trigger_name) DO UPDATE SET last_tick = excluded.last_tick WHERE schedules.last_tick > excluded.last_tick`,
+			pipeline, trigger, toMicros(t.now)); err != nil {
 			return err
 		}
 		sched, err = t.scheduleOf(pipeline, trigger)
 		return err
 	})
 	return sched, err
+}
+
+// LeaveSchedule ends that a schedule is followed. Followed again it is new; of its ticks that were
+// considered none runs again.
+func (s *Store) LeaveSchedule(ctx context.Context, pipeline, trigger string) error {
+	return s.writeTransaction(ctx, "leave a schedule", func(t *tx) error {
+		_, err := t.execStatement(`DELETE FROM schedules WHERE pipeline = ? AND trigger_name = ?`, pipeline, trigger)
+		return err
+	})
 }
 
 // FireSchedule considers the ticks of a schedule that is followed: of those that were not
@@ -69,18 +79,37 @@ func (s *Store) FireSchedule(ctx context.Context, pipeline, trigger string, tick
 		if err != nil {
 			return err
 		}
-		if !newest.After(sched.LastTick) {
+		considered, err := t.ticksBetween(pipeline, trigger, due[0], newest)
+		if err != nil {
+			return err
+		}
+		fresh := slices.DeleteFunc(slices.Clone(due), func(at time.Time) bool {
+			at = truncateTime(at)
+			return !at.After(sched.LastTick) || considered[toMicros(at)]
+		})
+		fresh = slices.CompactFunc(fresh, time.Time.Equal)
+		if considered[toMicros(newest)] || len(fresh) == 0 {
 			e.Repeated = true
 			return nil
 		}
 		if e, err = t.enqueueRun(n); err != nil {
 			return err
 		}
-		due = slices.DeleteFunc(due, func(at time.Time) bool { return !truncateTime(at).After(sched.LastTick) })
-		due = slices.CompactFunc(due, time.Time.Equal)
-		return t.recordTicks(pipeline, trigger, due, n.ID)
+		return t.recordTicks(pipeline, trigger, fresh, n.ID)
 	})
 	return e, err
+}
+
+// ticksBetween are the ticks of a schedule that were considered in a time, both ends among them.
+func (t *tx) ticksBetween(pipeline, trigger string, first, last time.Time) (map[int64]bool, error) {
+	found := map[int64]bool{}
+	err := t.eachRow(func(rows *sql.Rows) error {
+		var at int64
+		err := rows.Scan(&at)
+		found[at] = true
+		return err
+	}, `SELECT at FROM schedule_ticks WHERE pipeline = ? AND trigger_name = ? AND at BETWEEN ? AND ?`, pipeline, trigger, toMicros(first), toMicros(last))
+	return found, err
 }
 
 // recordTicks records ticks of which the last has queued a run.

@@ -23,33 +23,52 @@ const (
 // maxStepReason is how much is kept of why a step failed or was skipped, in bytes.
 const maxStepReason = 4 << 10
 
-// SaveStep records how an attempt of a step of an admitted run stands. It may be called
+// SaveSteps records how attempts of steps of an admitted run stand, all or none. It may be called
 // again with what is known already: an attempt never goes back to an earlier state, and
-// one that has ended cannot end otherwise, which is a Conflict. After the run's end it
-// changes nothing.
-func (s *Store) SaveStep(ctx context.Context, step nightcrier.Step) error {
-	if err := checkStep(&step); err != nil {
-		return err
+// one that has ended cannot end otherwise, which is a Conflict. After the run's end none
+// comes up any more; those that are there may still end.
+//
+// A failure of the power may take it back, until anything else is written.
+func (s *Store) SaveSteps(ctx context.Context, steps ...nightcrier.Step) error {
+	for i := range steps {
+		if err := checkStep(&steps[i]); err != nil {
+			return err
+		}
 	}
-	return s.writeTransaction(ctx, "record a step", func(t *tx) error {
-		run, err := t.runByID(step.RunID)
-		if err != nil || run.Status != nightcrier.Admitted {
-			if err == nil && run.Status == nightcrier.Queued {
-				err = nightcrier.Errorf(nightcrier.Conflict, "run %s is queued, and has no steps yet", run.ID)
+	return s.writeSoon(ctx, "record steps", func(t *tx) error {
+		var run nightcrier.Run
+		for _, step := range steps {
+			if run.ID != step.RunID {
+				var err error
+				if run, err = t.runByID(step.RunID); err != nil {
+					return err
+				}
 			}
-			return err
+			if run.Status == nightcrier.Queued {
+				return nightcrier.Errorf(nightcrier.Conflict, "run %s is queued, and has no steps yet", run.ID)
+			}
+			if err := t.saveStep(step, run.Status == nightcrier.Admitted); err != nil {
+				return err
+			}
 		}
-		known, err := scanStep(t.queryRow(`SELECT doc FROM steps WHERE run_id = ? AND step = ? AND attempt = ?`, step.RunID, step.ID, step.Attempt))
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return t.addStep(step)
-		case err != nil || step.State.EarlierThan(known.State) || known.Ended() && !step.Ended():
-			return err
-		case known.Ended() && (known.State != step.State || known.Skipped != step.Skipped):
-			return nightcrier.Errorf(nightcrier.Conflict, "step %s#%d of run %s has ended as %s and cannot become %s", step.ID, step.Attempt, step.RunID, known.State, step.State)
-		}
-		return t.updateStep(step)
+		return nil
 	})
+}
+
+// saveStep records one attempt, which may be new.
+func (t *tx) saveStep(step nightcrier.Step, mayBegin bool) error {
+	known, err := scanStep(t.queryRow(`SELECT doc FROM steps WHERE run_id = ? AND step = ? AND attempt = ?`, step.RunID, step.ID, step.Attempt))
+	switch {
+	case errors.Is(err, sql.ErrNoRows) && mayBegin:
+		return t.addStep(step)
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil || step.State.EarlierThan(known.State) || known.Ended() && !step.Ended():
+		return err
+	case known.Ended() && (known.State != step.State || known.Skipped != step.Skipped):
+		return nightcrier.Errorf(nightcrier.Conflict, "step %s#%d of run %s has ended as %s and cannot become %s", step.ID, step.Attempt, step.RunID, known.State, step.State)
+	}
+	return t.updateStep(step)
 }
 
 // Steps lists the attempts of a run's steps, in the order that they came up.

@@ -14,6 +14,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"embed"
 	"errors"
 	"io/fs"
@@ -159,7 +160,16 @@ func (s *Store) writeTransaction(ctx context.Context, doing string, fn func(*tx)
 	if s.readOnly {
 		return nightcrier.Errorf(nightcrier.Refused, "store: %s: the store is open for reading only", doing)
 	}
-	sqlTx, err := s.w.BeginTx(ctx, nil)
+	return s.writeOn(ctx, s.w, doing, fn)
+}
+
+// beginner begins transactions.
+type beginner interface {
+	BeginTx(ctx context.Context, o *sql.TxOptions) (*sql.Tx, error)
+}
+
+func (s *Store) writeOn(ctx context.Context, on beginner, doing string, fn func(*tx) error) error {
+	sqlTx, err := on.BeginTx(ctx, nil)
 	if err != nil {
 		return s.wrapError(doing, err)
 	}
@@ -179,6 +189,36 @@ func (s *Store) writeTransaction(ctx context.Context, doing string, fn func(*tx)
 	}
 	s.watch.wakeWatchers(t.wake)
 	return nil
+}
+
+// writeSoon is writeTransaction for what its writer can write again: nobody waits until it is on
+// disk. The next transaction that is waited for has it there too.
+func (s *Store) writeSoon(ctx context.Context, doing string, fn func(*tx) error) (err error) {
+	if s.postgres {
+		return s.writeTransaction(ctx, doing, func(t *tx) error {
+			if _, err := t.execStatement(`SET LOCAL synchronous_commit TO OFF`); err != nil {
+				return err
+			}
+			return fn(t)
+		})
+	}
+	if s.readOnly {
+		return s.writeTransaction(ctx, doing, fn) // it says so
+	}
+	c, err := s.w.Conn(ctx)
+	if err != nil {
+		return s.wrapError(doing, err)
+	}
+	defer func() { err = errors.Join(err, s.wrapError(doing, c.Close())) }()
+	if _, err := c.ExecContext(ctx, `PRAGMA synchronous = NORMAL`); err != nil {
+		return s.wrapError(doing, err)
+	}
+	defer func() {
+		if _, failed := c.ExecContext(context.WithoutCancel(ctx), `PRAGMA synchronous = FULL`); failed != nil {
+			_ = c.Raw(func(any) error { return driver.ErrBadConn }) // a new one is as it must be
+		}
+	}()
+	return s.writeOn(ctx, c, doing, fn)
 }
 
 // fenceWriter makes t the only writer on PostgreSQL and proves that the store is

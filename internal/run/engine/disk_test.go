@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -17,6 +18,32 @@ import (
 // A checkpoint that finds the disk full waits for room: the work that it stands
 // for is done, and must be neither repeated nor given up.
 func TestCheckpointWaitsForRoom(t *testing.T) {
+	waitsForRoom(t, func(ctx engine.Context, full func() error) error {
+		got, err := engine.Step(ctx, "fills the disk", func(context.Context) (string, error) { return strings.Repeat("result ", 100_000), full() })
+		if err == nil && !strings.HasPrefix(got, "result") {
+			t.Errorf("the step returned %d bytes", len(got))
+		}
+		return err
+	})
+}
+
+// So does the start of branches, which is a transaction.
+func TestBranchesWaitForRoom(t *testing.T) {
+	waitsForRoom(t, func(ctx engine.Context, full func() error) error {
+		if err := full(); err != nil {
+			return err
+		}
+		long := strings.Repeat("input ", 50_000)
+		got, err := engine.RunBranches[int](ctx, []engine.Branch{{Name: "a", Workflow: "branch", Input: long}, {Name: "b", Workflow: "branch", Input: long + "b"}})
+		if err == nil && !slices.Equal(got, []int{300_002, 300_003}) {
+			t.Errorf("the branches were given %d bytes", got)
+		}
+		return err
+	})
+}
+
+// waitsForRoom has a workflow fill the disk, and makes room when that is complained of.
+func waitsForRoom(t *testing.T, do func(ctx engine.Context, full func() error) error) {
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
 		t.Skipf("SKIPPED ALOUD: a full disk: this test needs root to mount a small file system: %v", err)
@@ -29,13 +56,9 @@ func TestCheckpointWaitsForRoom(t *testing.T) {
 	}
 	ballast := filepath.Join(dir, "ballast")
 	ended := make(chan error, 1)
+	e.Register("branch", func(ctx engine.Context, _ string, input []byte) error { return ctx.Return(len(input)) })
 	e.Register("w", func(ctx engine.Context, _ string, _ []byte) error {
-		got, err := engine.Step(ctx, "fills the disk", func(context.Context) (string, error) {
-			return strings.Repeat("result ", 100_000), fill(ballast)
-		})
-		if err == nil && !strings.HasPrefix(got, "result") {
-			t.Errorf("the step returned %d bytes", len(got))
-		}
+		err := do(ctx, func() error { return fill(ballast) })
 		ended <- err
 		return err
 	})
@@ -56,10 +79,10 @@ func TestCheckpointWaitsForRoom(t *testing.T) {
 	select {
 	case err := <-ended:
 		if err != nil {
-			t.Errorf("the step failed: %v\n%s", err, &log)
+			t.Errorf("it failed: %v\n%s", err, &log)
 		}
 	case <-time.After(3 * time.Minute):
-		t.Errorf("with room again the step does not return:\n%s", &log)
+		t.Errorf("with room again it does not return:\n%s", &log)
 	}
 	if err := e.Stop(10 * time.Second); err != nil {
 		t.Error(err)

@@ -96,7 +96,7 @@ func RunBranches[T any](ctx Context, branches []Branch) ([]T, error) {
 	results := make([]T, len(branches))
 	var failed error
 	for i, h := range handles {
-		raw, err := h.GetResult(dbos.WithHandlePollingInterval(branchPoll))
+		raw, err := awaitBranch(ctx, h)
 		if err == nil {
 			err = json.Unmarshal([]byte(raw), &results[i])
 		}
@@ -105,6 +105,24 @@ func RunBranches[T any](ctx Context, branches []Branch) ([]T, error) {
 		}
 	}
 	return results, failed
+}
+
+// awaitBranch returns what a branch returned. Of one that another process began the library asks
+// until it has ended, also while the engine stops: that is not waited for.
+func awaitBranch(ctx Context, h dbos.WorkflowHandle[string]) (string, error) {
+	var raw string
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		raw, err = h.GetResult(dbos.WithHandlePollingInterval(branchPoll))
+	}()
+	select {
+	case <-ended:
+		return raw, err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 }
 
 // Options configures an engine. Exactly one of SQLitePath and PostgresURL is set.

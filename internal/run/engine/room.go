@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -14,10 +15,10 @@ import (
 	"nightcrier.dev/nightcrier"
 )
 
-// The library takes a full disk for a failure of the workflow, and ends it. A
-// checkpoint is one statement outside of a transaction, so here, below the
-// library, such statements wait for room instead. Whatever else finds the disk
-// full fails and is tried again by its caller.
+// The library takes a full disk for a failure of the workflow, and ends it. So here, below the
+// library, what it writes waits for room instead: a statement by itself, such as a checkpoint, and
+// a transaction, such as the start of a branch, which SQLite rolls back as a whole. It is done once
+// more, with what it did before: there is one connection, so nobody came between.
 
 // room says until when statements may wait for it.
 type room struct {
@@ -84,22 +85,66 @@ type sqliteConn interface {
 	driver.Validator
 }
 
-// patientConn repeats a statement that found the disk full, unless it is part of
-// a transaction, which SQLite may have rolled back.
+// patientConn repeats what found the disk full.
 type patientConn struct {
 	sqliteConn
 	room *room
-	inTx bool
+	tx   *patientTx // nil outside of one
 }
 
 // ExecContext implements driver.ExecerContext.
-func (c *patientConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	for {
-		res, err := c.sqliteConn.ExecContext(ctx, query, args)
-		if err == nil || c.inTx || !c.room.waitForRoom(ctx, err) {
-			return res, err
+func (c *patientConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (res driver.Result, err error) {
+	err = c.doStatement(ctx, func(ctx context.Context) (err error) {
+		res, err = c.sqliteConn.ExecContext(ctx, query, args)
+		return err
+	})
+	return res, err
+}
+
+// QueryContext implements driver.QueryerContext: a query may write, and return what.
+func (c *patientConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (rows driver.Rows, err error) {
+	again := false
+	err = c.doStatement(ctx, func(ctx context.Context) (err error) {
+		if again { // nobody reads the rows of what is done once more
+			return c.drainQuery(ctx, query, args)
+		}
+		rows, err = c.sqliteConn.QueryContext(ctx, query, args)
+		again = err == nil
+		return err
+	})
+	return rows, err
+}
+
+func (c *patientConn) drainQuery(ctx context.Context, query string, args []driver.NamedValue) error {
+	rows, err := c.sqliteConn.QueryContext(ctx, query, args)
+	if err != nil {
+		return err
+	}
+	values := make([]driver.Value, len(rows.Columns()))
+	for err == nil {
+		err = rows.Next(values)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return errors.Join(err, rows.Close())
+}
+
+// doStatement does a statement, and notes it where it is a part of a transaction.
+func (c *patientConn) doStatement(ctx context.Context, do func(context.Context) error) error {
+	err := do(ctx)
+	for err != nil && c.room.waitForRoom(ctx, err) {
+		if err = nil; c.tx != nil {
+			err = c.tx.redo(ctx)
+		}
+		if err == nil {
+			err = do(ctx)
 		}
 	}
+	if err == nil && c.tx != nil {
+		c.tx.did = append(c.tx.did, do)
+	}
+	return err
 }
 
 // BeginTx implements driver.ConnBeginTx.
@@ -108,24 +153,46 @@ func (c *patientConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.T
 	if err != nil {
 		return nil, err
 	}
-	c.inTx = true
-	return patientTx{tx, c}, nil
+	c.tx = &patientTx{Tx: tx, conn: c, options: o}
+	return c.tx, nil
 }
 
-// patientTx says when the transaction is over.
+// patientTx is a transaction, with what it did until now.
 type patientTx struct {
 	driver.Tx
-	conn *patientConn
+	conn    *patientConn
+	options driver.TxOptions
+	did     []func(context.Context) error
 }
 
-// Commit implements driver.Tx.
-func (t patientTx) Commit() error {
-	t.conn.inTx = false
-	return t.Tx.Commit()
+// redo begins the transaction anew and does all that it did.
+func (t *patientTx) redo(ctx context.Context) (err error) {
+	_ = t.Tx.Rollback() // most often it is rolled back already
+	if t.Tx, err = t.conn.sqliteConn.BeginTx(ctx, t.options); err != nil {
+		return err
+	}
+	for _, do := range t.did {
+		if err := do(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Commit implements driver.Tx. Most of what a transaction writes is written here.
+func (t *patientTx) Commit() error {
+	defer func() { t.conn.tx = nil }()
+	err := t.Tx.Commit()
+	for err != nil && t.conn.room.waitForRoom(context.Background(), err) {
+		if err = t.redo(context.Background()); err == nil {
+			err = t.Tx.Commit()
+		}
+	}
+	return err
 }
 
 // Rollback implements driver.Tx.
-func (t patientTx) Rollback() error {
-	t.conn.inTx = false
+func (t *patientTx) Rollback() error {
+	t.conn.tx = nil
 	return t.Tx.Rollback()
 }

@@ -34,7 +34,11 @@ const maxFiles = 1000
 type Library struct {
 	dir    string
 	byName map[string]Entry
+	whole  bool
 }
+
+// IsWhole reports whether all files could be read and had no problem: what is not in it is in none.
+func (l *Library) IsWhole() bool { return l.whole }
 
 // Entry is a pipeline and what identifies it: the digest of its file.
 type Entry struct {
@@ -50,19 +54,25 @@ func (e *Entry) IsEmbedded() bool { return strings.HasPrefix(e.File, embeddedNam
 // one of the product's, that one stays.
 func Load(dir string) (*Library, []Problem) {
 	l := &Library{dir: dir, byName: map[string]Entry{}}
+	problems := l.addAll()
+	l.whole = len(problems) == 0
+	return l, problems
+}
+
+func (l *Library) addAll() []Problem {
 	problems := l.addFiles(embedded, ".", func(name string) string { return embeddedName + ":" + name })
-	if dir == "" {
-		return l, problems
+	if l.dir == "" {
+		return problems
 	}
-	switch info, err := os.Stat(dir); {
+	switch info, err := os.Stat(l.dir); {
 	case errors.Is(err, fs.ErrNotExist):
-		return l, append(problems, Problem{File: dir, Text: "there is no such directory: make it, or correct pipelines_dir"})
+		return append(problems, Problem{File: l.dir, Text: "there is no such directory: make it, or correct pipelines_dir"})
 	case err != nil:
-		return l, append(problems, Problem{File: dir, Text: err.Error()})
+		return append(problems, Problem{File: l.dir, Text: err.Error()})
 	case !info.IsDir():
-		return l, append(problems, Problem{File: dir, Text: "is no directory: name the one that the files are in"})
+		return append(problems, Problem{File: l.dir, Text: "is no directory: name the one that the files are in"})
 	}
-	return l, append(problems, l.addFiles(os.DirFS(dir), ".", func(name string) string { return filepath.Join(dir, name) })...)
+	return append(problems, l.addFiles(os.DirFS(l.dir), ".", func(name string) string { return filepath.Join(l.dir, name) })...)
 }
 
 // LoadFile reads one file.

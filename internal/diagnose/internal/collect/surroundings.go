@@ -130,6 +130,20 @@ func (c *Collector) readSymptoms(ctx context.Context, f *scene.Facts) error {
 	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
 	}
+	if c.deviceMatters() { // who offers it runs in any namespace
+		if err := c.readTogether(ctx, c.lookAtLists("", "DaemonSet")...); err != nil {
+			return err
+		}
+		if ns := c.pluginNamespaces(); len(ns) > 0 {
+			var pods []look
+			for _, n := range ns {
+				pods = append(pods, c.lookAtLists(n, "Pod")...)
+			}
+			if err := c.readTogether(ctx, pods...); err != nil {
+				return err
+			}
+		}
+	}
 	if c.nodesMatter() {
 		if err := c.readAllNodes(ctx); err != nil {
 			return err
@@ -170,6 +184,33 @@ func (c *Collector) refusedByWebhook() bool {
 		}
 	}
 	return false
+}
+
+// deviceMatters reports whether a Pod waits for a node and asks for a device.
+func (c *Collector) deviceMatters() bool {
+	return slices.ContainsFunc(c.Scene.Pods, func(p scene.Read[corev1.Pod]) bool {
+		if scene.SchedulerMessage(&p.Object) == "" {
+			return false
+		}
+		for name := range scene.PodRequests(&p.Object) {
+			if strings.Contains(string(name), "/") {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// pluginNamespaces are those of DaemonSets that are called like device plugins and whose Pods
+// were not read.
+func (c *Collector) pluginNamespaces() (list []string) {
+	for _, d := range c.Scene.DaemonSets {
+		ns := d.Object.Namespace
+		if strings.Contains(d.Object.Name, "device-plugin") && !c.Scene.Complete("Pod", ns) && !slices.Contains(list, ns) && len(list) < maxBehind {
+			list = append(list, ns)
+		}
+	}
+	return list
 }
 
 // nodesMatter reports whether a Pod waits for a node or has been given up by its own.

@@ -32,6 +32,15 @@ func (c Composition) Root() (nightcrier.Object, bool) {
 	return c.Findings[0].Object, true
 }
 
+// Unexplained is the object of the root cause where what was found there says that something
+// is wrong, and not why.
+func (c Composition) Unexplained() (nightcrier.Object, bool) {
+	if len(c.Findings) == 0 || saysWhy(c.Findings[0]) {
+		return nightcrier.Object{}, false
+	}
+	return c.Findings[0].Object, true
+}
+
 // group is everything found about one object: the best explanation, and what else
 // holds there.
 type group struct {
@@ -149,8 +158,8 @@ func explainGroup(g scene.Graph, gr *group, groups []*group) {
 		if !ok || other == gr || other.follows(gr) || !mayExplain(other.best(), gr.best(), way.Hold) || way.Hold <= found.Hold {
 			continue
 		}
-		if _, leadsBack := g.ReachFrom(other.object, scene.ByMake)[gr.object]; leadsBack && way.Hold < scene.ByMake {
-			continue // the Service before a workload is not what the workload waits for
+		if back, leadsBack := g.ReachFrom(other.object, scene.ByMake)[gr.object]; leadsBack && way.Hold < back.Hold && !slices.Contains(other.best().Affected, gr.object) {
+			continue // the Service before a workload is not what the workload waits for, nor a node what gives it its network
 		}
 		found, gr.parent, gr.because = way, other, way.First
 	}
@@ -181,7 +190,10 @@ func mayExplain(why, what scene.Finding, by scene.Hold) bool {
 	case scene.ByMake:
 		return symptom < scene.RankStated || reason >= symptom
 	case scene.ByComplaint:
-		return symptom < scene.RankStated
+		if why.Entry.Symptom && reason < symptom && reason < scene.RankShown/2 { // it serves, and complains itself
+			return beginsElsewhere(what)
+		}
+		return symptom < scene.RankStated || !saysWhy(what)
 	}
 	return beginsElsewhere(what)
 }
@@ -321,6 +333,7 @@ func leadsToOwner(gr *group, g scene.Graph, owner nightcrier.Object) bool {
 // independent of it.
 func (c *Composition) fillFromRoots(roots, groups []*group) {
 	root := roots[0]
+	root.all = tellReasons(root.all)
 	c.Findings = append(c.Findings, root.all[:min(2, len(root.all))]...)
 	for _, other := range roots[1:] {
 		c.Findings = append(c.Findings, other.best())

@@ -32,7 +32,7 @@ func (a *assembler) counterFinding(n scene.Finding) (all []counter) {
 	if a.f.Hearsay {
 		return nil
 	}
-	for _, look := range []func(scene.Finding) (counter, bool){a.imageRunsElsewhere, a.webhookAnswers, a.policyNotEnforced, a.isReadyAgain, a.endedBefore, a.cordonedBefore, a.memoryWasFree} {
+	for _, look := range []func(scene.Finding) (counter, bool){a.imageRunsElsewhere, a.webhookAnswers, a.policyNotEnforced, a.isReadyAgain, a.endedBefore, a.cordonedBefore, a.memoryWasFree, a.autoscalerActs} {
 		if c, found := look(n); found {
 			all = append(all, c)
 		}
@@ -231,6 +231,33 @@ func (a *assembler) othersFitLess(o nightcrier.Object) bool {
 	return false
 }
 
+// forWantOfRoom are the causes that more nodes would mend.
+var forWantOfRoom = []string{"unschedulable-cpu", "unschedulable-memory", "unschedulable-pod-limit", "unschedulable-resource"}
+
+// autoscalerActs: where something adds nodes, that there is no room is not why there is none.
+func (a *assembler) autoscalerActs(n scene.Finding) (counter, bool) {
+	if !slices.Contains(forWantOfRoom, n.Cause) {
+		return counter{}, false
+	}
+	s := a.f.Scene
+	for i := range s.Pods {
+		p := &s.Pods[i]
+		if scene.SchedulerMessage(&p.Object) == "" || s.WorkloadAbove("Pod", &p.Object) != n.Object {
+			continue
+		}
+		for e := range s.EventsAbout("Pod", p.Object.Namespace, p.Object.Name) {
+			if scene.IsOfAutoscaler(&e.Object) && s.IsFresh(e) {
+				return counter{
+					seen: scene.ObserveEvent(e), atMost: nightcrier.Medium,
+					ask:     fmt.Sprintf("Find out why no node is added for Pod %s: %s", p.Object.Name, e.Object.Message),
+					command: scene.DoLook.Command(nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}),
+				}, true
+			}
+		}
+	}
+	return counter{}, false
+}
+
 // Bounds of what is measured of a container that was killed for its memory.
 const (
 	enoughPoints = 5
@@ -319,6 +346,7 @@ func (a *assembler) weighFindings() {
 	a.counters = make([][]counter, len(a.findings))
 	for i := range a.findings[:min(len(a.findings), maxHypotheses)] {
 		n := &a.findings[i]
+		*n = capSymptom(*n)
 		a.counters[i] = a.counterFinding(*n)
 		for _, c := range a.counters[i] {
 			if c.atMost.Probability() < n.Confidence.Probability() {

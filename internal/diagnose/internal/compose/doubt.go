@@ -277,6 +277,12 @@ func (a *assembler) noteUnknowns() {
 	for _, d := range a.doubts[:min(len(a.doubts), maxHypotheses)] {
 		a.r.NotChecked = append(a.r.NotChecked, nightcrier.NotChecked{What: a.cleanText(d.lacks, scene.MaxText), Why: a.cleanText(d.why, scene.MaxText)})
 	}
+	if a.r.RootCause != nil && !a.f.Hearsay && !saysWhy(a.findings[0]) {
+		n := a.findings[0]
+		a.r.NotChecked = append(a.r.NotChecked, nightcrier.NotChecked{
+			What: a.cleanText("why "+n.Object.String()+" is so", scene.MaxText), Why: a.cleanText("what was read shows that "+n.Entry.Meaning+", and not what brings it about", scene.MaxText),
+		})
+	}
 	if a.r.Verdict == nightcrier.VerdictUndetermined && len(a.r.NotChecked) == 0 {
 		a.r.NotChecked = append(a.r.NotChecked, nightcrier.NotChecked{
 			What: a.cleanText("why "+a.f.Mend().String()+" is as it is", scene.MaxText), Why: "what was read carries no cause that the rules know; its own metrics, traces and full logs were not",

@@ -23,6 +23,7 @@ func Judge(f *scene.Facts) (own, all []scene.Finding) {
 	if f.Hearsay {
 		return own, nil
 	}
+	f.Others = nil // it may be judged again, when more was read
 	for _, o := range f.Scene.AllWorkloads() {
 		if o.Mend() == f.Mend() {
 			continue
@@ -36,6 +37,7 @@ func Judge(f *scene.Facts) (own, all []scene.Finding) {
 		for _, n := range f.Scene.TroubledNodes() {
 			all = append(all, ApplyRules(n)...)
 		}
+		f.Replicas = scene.Replicas{}
 		for _, o := range f.Others {
 			f.Replicas.Total += o.Replicas.Total
 			f.Replicas.Ready += o.Replicas.Ready

@@ -49,6 +49,19 @@ func ObserveEvent(e Read[corev1.Event]) Observation {
 	}
 }
 
+var (
+	// addsNodes are the components that add nodes, as they sign their Events.
+	addsNodes = NewPattern(`(?i)^(?:karpenter|cluster-autoscaler|cluster-api|node-?provision\w*)`)
+	// addsNone are the reasons of Events by which they say that they add none.
+	addsNone = NewPattern(`^(?:NotTriggerScaleUp|FailedToScaleUp|ScaleUpFailed|ScaleUpTimedOut)$`)
+)
+
+// IsOfAutoscaler reports whether an Event is by what adds nodes, and says that it adds none.
+func IsOfAutoscaler(e *corev1.Event) bool {
+	by := cmp.Or(e.Source.Component, e.ReportingController)
+	return addsNone.MatchString(e.Reason) || e.Type == corev1.EventTypeWarning && addsNodes.MatchString(by)
+}
+
 // EventsAbout yields the Events about one object, newest first. ns is "" for
 // cluster-wide objects.
 func (s *Scene) EventsAbout(kind, ns, name string) iter.Seq[Read[corev1.Event]] {

@@ -26,6 +26,9 @@ type Cause struct {
 	TellsHow bool `json:"-"`
 	// BeginsElsewhere is set when something that is needed does not answer.
 	BeginsElsewhere bool `json:"-"`
+	// Symptom is set when it says that something is wrong, and not why. Only a finding that
+	// has the why beside it is then certain.
+	Symptom bool `json:"-"`
 }
 
 // The ranks: what a cluster states as the reason outranks what follows from it.
@@ -54,6 +57,9 @@ type Finding struct {
 	// Summary is one sentence to act on.
 	Summary    string
 	Confidence nightcrier.Confidence
+	// Why are the words in which something that was read says why it is so, "" where it shows
+	// no more than that it is. Of a cause that is no symptom the predicate itself is why.
+	Why string
 	// Observed are the facts that it rests on, the strongest first.
 	Observed []Observation
 	// WrongIf says what would make it wrong.

@@ -1,7 +1,9 @@
 package scene
 
 import (
+	"slices"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -129,7 +131,7 @@ func (g Graph) linkPlaces(s *Scene, p *corev1.Pod) {
 }
 
 // linkServices links workloads to the Services that their settings and their complaints
-// name.
+// name, and to the workloads that are not well and that their complaints name.
 func (g Graph) linkServices(s *Scene) {
 	all := s.AllClients()
 	for i := range s.Services {
@@ -138,6 +140,7 @@ func (g Graph) linkServices(s *Scene) {
 			g.AddLink(c.Object, ServiceObject(svc), BySetting)
 		}
 	}
+	down := s.downWorkloads()
 	for _, l := range s.Logs {
 		p := FindObject(s.Pods, l.Namespace, l.Pod)
 		if p == nil {
@@ -154,8 +157,66 @@ func (g Graph) linkServices(s *Scene) {
 					g.AddLink(from, ServiceObject(svc), ByComplaint)
 				}
 			}
+			for _, o := range down {
+				if o != from && o.Namespace == l.Namespace && namesWords(line, o.Name) {
+					g.AddLink(from, o, ByComplaint)
+				}
+			}
 		}
 	}
+}
+
+// downWorkloads are the workloads that have fewer ready Pods than they want.
+func (s *Scene) downWorkloads() (out []nightcrier.Object) {
+	for w := range s.AllControllers() {
+		if r, known := s.ReplicasOf(w.Object); known && r.Ready < r.Want {
+			out = append(out, w.Object)
+		}
+	}
+	return out
+}
+
+// leastName is the shortest name of a workload that is looked for in what people write.
+const leastName = 5
+
+// namesWords reports whether a line has the words of a name, however they are joined:
+// "Cilium Operator" is cilium-operator.
+func namesWords(line, name string) bool {
+	if len(name) < leastName {
+		return false
+	}
+	joined := strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return '-'
+	}, line)
+	return strings.Contains("-"+joined+"-", "-"+name+"-")
+}
+
+// serviceNamed matches the full name of a Service.
+var serviceNamed = NewPattern(`\b([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\.([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\.svc\b`)
+
+// CalledIn are the namespaces of the Services that the complaints of a workload name in full.
+func (s *Scene) CalledIn(o nightcrier.Object) (list []string) {
+	for _, l := range s.Logs {
+		p := FindObject(s.Pods, l.Namespace, l.Pod)
+		if p == nil || s.WorkloadAbove("Pod", &p.Object) != o || !strings.Contains(l.Text, ".svc") {
+			continue
+		}
+		for line := range strings.SplitSeq(l.Text, "\n") {
+			line = text.KeepBytes(line, 4*MaxQuote)
+			if !GraveWords.MatchString(line) && !TellingWords.MatchString(line) {
+				continue
+			}
+			for _, m := range serviceNamed.FindAllStringSubmatch(line, 8) {
+				if !slices.Contains(list, m[2]) {
+					list = append(list, m[2])
+				}
+			}
+		}
+	}
+	return list
 }
 
 // speaksOf reports whether a line of a log in namespace ns names the Service as the

@@ -186,6 +186,20 @@ func InnermostReason(lines []string, at int) string {
 	return reason
 }
 
+// wrapsReason matches what is said around the reason of a failure, and in place of one.
+var wrapsReason = NewPattern(`(?i)context deadline exceeded|timed out waiting for the condition|(?:command failed with )?exit(?:ed with)? (?:status|code):? ?\d+|\(combined from similar events\):|rpc error: code = \w+ desc =|Unable to attach or mount volumes|(?:unmounted|unattached) volumes=\[[^\]]*\]|failed to process volumes=\[[^\]]*\]|back-?off \S* ?\S* ?restarting failed container.*|\b(?:giving up|exiting|fatal|panic|critical|error|exception|failed|failure|unknown|aborted|terminated|shutting down)\b|\d{4}-\d\d-\d\d[T ][\d:.,]+Z?`)
+
+// wordsOfReason match the words that are left of a message when what wraps its reason is taken away.
+var wordsOfReason = NewPattern(`[A-Za-z]{2,}`)
+
+// ReasonIn is a message, if it says why something failed: "" for one that says only that it did.
+func ReasonIn(message string) string {
+	if len(wordsOfReason.FindAllString(wrapsReason.ReplaceAllString(message, " "), 3)) < 3 {
+		return ""
+	}
+	return message
+}
+
 // IsContinued reports whether a line of a log goes on with what the one before it says.
 func IsContinued(line string) bool {
 	return line == "" || line[0] == ' ' || line[0] == '\t' || causedBy.MatchString(line)

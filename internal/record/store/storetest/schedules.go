@@ -66,11 +66,27 @@ func scheduleTicks(t *testing.T, b *bench) {
 			t.Errorf("%v fired again: %+v", again, e)
 		}
 	}
-	want.LastTick = start.Add(time.Minute)
+	want.LastTick = start.Add(-59 * time.Minute)
 	if diff := cmp.Diff(want, b.followSchedule(t)); diff != "" {
-		t.Errorf("followed again:\n%s", diff)
+		t.Errorf("followed again behind a clock that was put back:\n%s", diff)
 	}
-	if n := b.readCounts(t); n.Queued != 1 {
+	if e := b.fireSchedule(t, -30); e.Repeated { // no tick that was considered before
+		t.Error("a tick did not run because of a clock that went wrong for a while")
+	}
+	if e := b.fireSchedule(t, -10, 1); !e.Repeated {
+		t.Errorf("fired again: %+v", e)
+	}
+	if err := b.LeaveSchedule(ctx, "report", "nightly"); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := b.Schedules(ctx); err != nil || len(left) != 0 {
+		t.Errorf("followed after it was left: %+v, %v", left, err)
+	}
+	b.followSchedule(t)
+	if e := b.fireSchedule(t, 1); !e.Repeated {
+		t.Errorf("a tick ran again, as its schedule had been left: %+v", e)
+	}
+	if n := b.readCounts(t); n.Queued != 2 {
 		t.Errorf("%d are queued", n.Queued)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // saveStep saves a step, or ends the test.
 func (b *bench) saveStep(t *testing.T, s nightcrier.Step) {
 	t.Helper()
-	if err := b.SaveStep(t.Context(), s); err != nil {
+	if err := b.SaveSteps(t.Context(), s); err != nil {
 		t.Fatalf("step %s#%d: %v", s.ID, s.Attempt, err)
 	}
 }
@@ -32,7 +32,7 @@ func stepLife(t *testing.T, b *bench) {
 	ctx := t.Context()
 	run := b.enqueueRun(t, newCall("")).Run.ID
 	a := nightcrier.Step{RunID: run, ID: "collect", Attempt: 1, Phase: "first", Uses: "action:collect", State: nightcrier.StateCreated}
-	wantCode(t, b.SaveStep(ctx, a), nightcrier.Conflict) // nothing of a queued run is begun
+	wantCode(t, b.SaveSteps(ctx, a), nightcrier.Conflict) // nothing of a queued run is begun
 	b.admitRun(t)
 	woken, stop := b.WatchJournal(run)
 	defer stop()
@@ -58,13 +58,18 @@ func stepLife(t *testing.T, b *bench) {
 		b.wantSteps(t, run, a, second, z)
 	}
 	a.State = nightcrier.StateSuccess
-	wantCode(t, b.SaveStep(ctx, a), nightcrier.Conflict)
+	wantCode(t, b.SaveSteps(ctx, a), nightcrier.Conflict)
+	b.saveStep(t, nightcrier.Step{RunID: run, ID: "tell", Attempt: 1, State: nightcrier.StateCreated})
 	b.endRun(t, run)
+	told := nightcrier.Step{RunID: run, ID: "tell", Attempt: 1, State: nightcrier.StateSuccess}
+	if err := b.SaveSteps(ctx, nightcrier.Step{RunID: run, ID: "tell", Attempt: 1, State: nightcrier.StateRunning}, told); err != nil {
+		t.Error(err)
+	}
 	b.saveStep(t, nightcrier.Step{RunID: run, ID: "late", Attempt: 1, State: nightcrier.StateRunning})
-	if list, err := b.Steps(ctx, run); err != nil || len(list) != 3 {
+	if list, err := b.Steps(ctx, run); err != nil || len(list) != 4 || list[3].State != nightcrier.StateSuccess {
 		t.Errorf("after the end there are %d attempts, %v", len(list), err)
 	}
-	wantCode(t, b.SaveStep(ctx, nightcrier.Step{RunID: nightcrier.NewID(), ID: "a", Attempt: 1, State: nightcrier.StateRunning}), nightcrier.NotFound)
+	wantCode(t, b.SaveSteps(ctx, nightcrier.Step{RunID: nightcrier.NewID(), ID: "a", Attempt: 1, State: nightcrier.StateRunning}), nightcrier.NotFound)
 }
 
 func stepRefuses(t *testing.T, b *bench) {
@@ -84,7 +89,7 @@ func stepRefuses(t *testing.T, b *bench) {
 	} {
 		s := nightcrier.Step{RunID: run, ID: "a", Attempt: 1, State: nightcrier.StateSuccess}
 		spoil(&s)
-		err := b.SaveStep(t.Context(), s)
+		err := b.SaveSteps(t.Context(), s)
 		wantCode(t, err, nightcrier.Invalid)
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v does not say %q", err, word)

@@ -18,17 +18,18 @@ import (
 // Exercise runs the suite. fresh is called once a test and gives a new database.
 func Exercise(t *testing.T, fresh func(t *testing.T) engine.Options) {
 	cases := map[string]func(*testing.T, engine.Options){
-		"steps run once and in order":                stepsRunOnce,
-		"a second start does nothing":                startIsIdempotent,
-		"stop interrupts and launch resumes":         testResumes,
-		"a wait ends early for whoever wakes it":     testSleeps,
-		"a failing step is retried, not recorded":    retriesSteps,
-		"a step's recorded error value is a value":   valuesCarryFailures,
-		"a step that panics is given up for good":    testPanics,
-		"many workflows at once":                     manyAtOnce,
-		"prune deletes the checkpoints of the ended": testPrune,
-		"prune leaves a workflow its branches":       testPruneBranches,
-		"an unknown workflow is refused":             unknownWorkflow,
+		"steps run once and in order":                 stepsRunOnce,
+		"a second start does nothing":                 startIsIdempotent,
+		"stop interrupts and launch resumes":          testResumes,
+		"a wait ends early for whoever wakes it":      testSleeps,
+		"a failing step is retried, not recorded":     retriesSteps,
+		"a step's recorded error value is a value":    valuesCarryFailures,
+		"a step that panics is given up for good":     testPanics,
+		"many workflows at once":                      manyAtOnce,
+		"prune deletes the checkpoints of the ended":  testPrune,
+		"prune leaves a workflow its branches":        testPruneBranches,
+		"stop while branches go on that were resumed": testStopResumedBranches,
+		"an unknown workflow is refused":              unknownWorkflow,
 	}
 	for name, fn := range cases {
 		t.Run(name, func(t *testing.T) { fn(t, fresh(t)) })
@@ -341,6 +342,56 @@ func testPrune(t *testing.T, o engine.Options) {
 	if !e.Active("goes-on") {
 		t.Error("a running workflow was pruned")
 	}
+}
+
+// A server that is stopped does not wait for branches that an earlier one began, and the next one
+// goes on with them.
+func testStopResumedBranches(t *testing.T, o engine.Options) {
+	gate, begun, ended := make(chan struct{}), make(chan struct{}, 9), make(chan []string, 1)
+	launch := func() *engine.Engine {
+		e := openEngine(t, o)
+		e.Register("w", func(ctx engine.Context, _ string, _ []byte) error {
+			all, err := engine.RunBranches[string](ctx, []engine.Branch{{Name: "a", Workflow: "branch"}, {Name: "b", Workflow: "branch"}})
+			if err == nil {
+				ended <- all
+			}
+			return err
+		})
+		e.Register("branch", func(ctx engine.Context, id string, _ []byte) error {
+			_, err := engine.Step(ctx, "wait", func(c context.Context) (bool, error) {
+				begun <- struct{}{}
+				select {
+				case <-gate:
+					return true, nil
+				case <-c.Done():
+					return false, c.Err()
+				}
+			})
+			if err != nil {
+				return err
+			}
+			return ctx.Return(id)
+		})
+		if err := e.Launch(); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	e := launch()
+	if err := e.Start("w", "r", nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		<-begun
+		<-begun
+		stopEngine(t, e) // it fails when the time for that is over
+		e = launch()
+	}
+	close(gate)
+	if all := <-ended; !slices.Equal(all, []string{"r/a", "r/b"}) {
+		t.Errorf("the branches came to %q", all)
+	}
+	stopEngine(t, e)
 }
 
 // What a branch came to is asked for when all of them have ended, by whichever process is there.

@@ -18,7 +18,7 @@ import (
 var dnsRules = scene.Area{Name: "dns", SceneRules: []scene.SceneRule{dnsDown, dnsUpstreamAway, dnsServiceEmpty, dnsAnswersWrong, dnsPolicyWrong, externalNameWrong}, Causes: dnsCauses}
 
 var dnsCauses = []scene.Cause{
-	{ID: "cluster-dns-unhealthy", Category: "Network", Meaning: "the cluster's own DNS does not answer, or answers wrongly", Rank: scene.RankGround},
+	{ID: "cluster-dns-unhealthy", Category: "Network", Meaning: "the cluster's own DNS does not answer, or answers wrongly", Rank: scene.RankGround, Symptom: true},
 	{ID: "dns-name-wrong", Category: "Network", Meaning: "a Service of type ExternalName leads to a name that does not exist", Rank: scene.RankStated + 3},
 	{ID: "dns-policy-wrong", Category: "Network", Meaning: "Pods ask DNS servers that do not know the cluster's names", Rank: scene.RankStated + 3},
 }
@@ -65,7 +65,9 @@ func dnsDown(s *scene.Scene) []scene.Finding {
 	o := s.WorkloadsAbove(pods)[0]
 	n := dnsFinding(s, o, scene.Observation{Text: "Pod " + pods[0].Object.Name + " of the cluster's DNS is not ready", Quote: "phase=" + string(pods[0].Object.Status.Phase), Ref: pods[0].Ref})
 	n.Summary = fmt.Sprintf("The cluster's DNS does not answer: none of the %d Pods of %s is ready.", len(pods), o)
+	n.Why = "" // that they are not ready is not why
 	if line := dnsLog(s, pods); line != nil {
+		n.Why = line.Quote
 		n.Summary = strings.TrimSuffix(n.Summary, ".") + "; its log says: " + line.Quote
 		n.Observed = append(n.Observed, *line)
 	}
@@ -143,8 +145,8 @@ var corefileWords = scene.NewPattern(`(?i)Corefile|plugin/|unknown directive|err
 func dnsFinding(s *scene.Scene, o nightcrier.Object, seen scene.Observation) scene.Finding {
 	return scene.Finding{
 		Cause: "cluster-dns-unhealthy", Object: o, Confidence: nightcrier.High,
-		Observed: []scene.Observation{seen},
-		WrongIf:  "names are resolved by another server, such as a cache on each node",
+		Observed: []scene.Observation{seen}, Why: seen.Quote,
+		WrongIf: "names are resolved by another server, such as a cache on each node",
 		Test: scene.GetTest(o.Namespace, strings.ToLower(o.Kind), o.Name).
 			DecidesBetween("it is as described", "it has changed since"),
 		Affected: workloadsNotResolving(s),

@@ -22,8 +22,8 @@ var serviceRules = scene.Area{Name: "service", Rules: []scene.Rule{balancerOfTar
 
 var serviceCauses = []scene.Cause{
 	{ID: "headless-service-misuse", Category: "Network", Meaning: "a client connects to the port of a headless Service, which maps no ports, while its Pods serve another", Rank: scene.RankStated},
-	{ID: "service-load-balancer-pending", Category: "Service", Meaning: "a Service of type LoadBalancer is given no address", Rank: scene.RankFollows + 5},
-	{ID: "service-pods-not-ready", Category: "Service", Meaning: "a Service selects Pods, none of which is ready", Rank: scene.RankFollows},
+	{ID: "service-load-balancer-pending", Category: "Service", Meaning: "a Service of type LoadBalancer is given no address", Rank: scene.RankFollows + 5, Symptom: true},
+	{ID: "service-pods-not-ready", Category: "Service", Meaning: "a Service selects Pods, none of which is ready", Rank: scene.RankFollows, Symptom: true},
 	{ID: "service-port-name-mismatch", Category: "Service", Meaning: "a Service's target port is a name that no container of its Pods declares", Rank: scene.RankStated + 4},
 	{ID: "service-protocol-mismatch", Category: "Service", Meaning: "a Service forwards one protocol to a port that its Pods serve with another", Rank: scene.RankStated + 3},
 	{ID: "service-selector-mismatch", Category: "Service", Meaning: "a Service selects no Pod, though a workload is evidently meant", Rank: scene.RankStated + 5},

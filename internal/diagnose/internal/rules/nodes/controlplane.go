@@ -16,10 +16,10 @@ import (
 var controlPlaneRules = scene.Area{Name: "controlplane", SceneRules: []scene.SceneRule{controlPlaneUnhealthy, controlPlaneSlow, leaderLost, clusterNetworkUnhealthy, apiServiceUnavailable}, Causes: controlPlaneCauses}
 
 var controlPlaneCauses = []scene.Cause{
-	{ID: "api-service-unavailable", Category: "Cluster", Meaning: "a part of the API is served by a Service that does not answer", Rank: scene.RankGround - 3},
-	{ID: "cluster-network-unhealthy", Category: "Network", Meaning: "the component that gives nodes their Pod network or Service addresses is not well", Rank: scene.RankGround - 2},
+	{ID: "api-service-unavailable", Category: "Cluster", Meaning: "a part of the API is served by a Service that does not answer", Rank: scene.RankGround - 3, Symptom: true},
+	{ID: "cluster-network-unhealthy", Category: "Network", Meaning: "the component that gives nodes their Pod network or Service addresses is not well", Rank: scene.RankGround - 2, Symptom: true},
 	{ID: "control-plane-slow", Category: "Cluster", Meaning: "the store of the control plane is slow, so that who holds a lease loses it", Rank: scene.RankGround},
-	{ID: "control-plane-unhealthy", Category: "Cluster", Meaning: "a component of the control plane is not well", Rank: scene.RankGround + 1},
+	{ID: "control-plane-unhealthy", Category: "Cluster", Meaning: "a component of the control plane is not well", Rank: scene.RankGround + 1, Symptom: true},
 }
 
 // controlPlaneUnhealthy finds components of the control plane that are not ready.

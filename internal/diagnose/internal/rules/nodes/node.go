@@ -17,14 +17,14 @@ var nodeRules = scene.Area{Name: "node", Rules: []scene.Rule{nodeTrouble}, Scene
 var nodeCauses = []scene.Cause{
 	{ID: "kubelet-certificate-expired", Category: "Node", Meaning: "a node's kubelet is not let in because of its certificate", Rank: scene.RankGround + 1},
 	{ID: "node-cordoned", Category: "Node", Meaning: "a node is cordoned while Pods wait for it", Rank: scene.RankStated + 1},
-	{ID: "node-disk-pressure", Category: "Node", Meaning: "a node is short of disk space", Rank: scene.RankGround - 1},
+	{ID: "node-disk-pressure", Category: "Node", Meaning: "a node is short of disk space", Rank: scene.RankGround - 1, Symptom: true},
 	{ID: "node-drained", Category: "Node", Meaning: "a node was drained and not given back while Pods wait for it", Rank: scene.RankStated + 1},
-	{ID: "node-memory-pressure", Category: "Node", Meaning: "a node is short of memory", Rank: scene.RankGround - 1},
-	{ID: "node-network-unavailable", Category: "Node", Meaning: "a node has no route for its Pods", Rank: scene.RankGround - 1},
-	{ID: "node-not-ready", Category: "Node", Meaning: "a node's kubelet says that it is not ready", Rank: scene.RankGround},
-	{ID: "node-pid-pressure", Category: "Node", Meaning: "a node is short of process ids", Rank: scene.RankGround - 1},
+	{ID: "node-memory-pressure", Category: "Node", Meaning: "a node is short of memory", Rank: scene.RankGround - 1, Symptom: true},
+	{ID: "node-network-unavailable", Category: "Node", Meaning: "a node has no route for its Pods", Rank: scene.RankGround - 1, Symptom: true},
+	{ID: "node-not-ready", Category: "Node", Meaning: "a node's kubelet says that it is not ready", Rank: scene.RankGround, Symptom: true},
+	{ID: "node-pid-pressure", Category: "Node", Meaning: "a node is short of process ids", Rank: scene.RankGround - 1, Symptom: true},
 	{ID: "node-runtime-down", Category: "Node", Meaning: "a node's container runtime does not answer its kubelet", Rank: scene.RankGround},
-	{ID: "node-unreachable", Category: "Node", Meaning: "a node's kubelet does not report any more", Rank: scene.RankGround},
+	{ID: "node-unreachable", Category: "Node", Meaning: "a node's kubelet does not report any more", Rank: scene.RankGround, Symptom: true},
 }
 
 // nodeTrouble finds what is wrong with the node that the incident is about, or

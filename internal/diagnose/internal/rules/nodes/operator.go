@@ -17,7 +17,7 @@ var operatorRules = scene.Area{Name: "operator", SceneRules: []scene.SceneRule{s
 
 var operatorCauses = []scene.Cause{
 	{ID: "custom-resource-failing", Category: "Cluster", Meaning: "an object of an operator says that what it asks for failed, and why", Rank: scene.RankStated + 5},
-	{ID: "custom-resource-waiting", Category: "Cluster", Meaning: "an object of an operator is not ready, because something else is not", Rank: scene.RankFollows + 2},
+	{ID: "custom-resource-waiting", Category: "Cluster", Meaning: "an object of an operator is not ready, because something else is not", Rank: scene.RankFollows + 2, Symptom: true},
 }
 
 // waitsLong is how long an object may say that it waits until that counts as anything.

@@ -26,7 +26,7 @@ var schedulingCauses = []scene.Cause{
 	{ID: "unschedulable-memory", Category: "Pod", Meaning: "no node has the memory that the Pod requests", Rank: scene.RankStated},
 	{ID: "unschedulable-no-nodes", Category: "Node", Meaning: "the cluster has no nodes to schedule to", Rank: scene.RankStated},
 	{ID: "unschedulable-no-scheduler", Category: "Pod", Meaning: "no scheduler takes the Pod up", Rank: scene.RankStated},
-	{ID: "unschedulable-other", Category: "Pod", Meaning: "the scheduler finds no node for another reason", Rank: scene.RankStated - 2},
+	{ID: "unschedulable-other", Category: "Pod", Meaning: "the scheduler finds no node for another reason", Rank: scene.RankStated - 2, Symptom: true},
 	{ID: "unschedulable-pod-limit", Category: "Node", Meaning: "the nodes run as many Pods as they may", Rank: scene.RankStated},
 	{ID: "unschedulable-port", Category: "Pod", Meaning: "the host port that the Pod asks for is taken on every node", Rank: scene.RankStated},
 	{ID: "unschedulable-resource", Category: "Pod", Meaning: "no node has another resource that the Pod requests", Rank: scene.RankStated},

@@ -3,14 +3,16 @@ package pods
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var configurationRules = scene.Area{Name: "configuration", Rules: []scene.Rule{configMissing, configAbsent}, Causes: configurationCauses}
+var configurationRules = scene.Area{Name: "configuration", Rules: []scene.Rule{configMissing, configAbsent, optionalKeyAbsent}, Causes: configurationCauses}
 
 var configurationCauses = []scene.Cause{
 	{ID: "missing-config-key", Category: "Pod", Meaning: "a ConfigMap or Secret lacks a key that the Pod names", Rank: scene.RankStated},
@@ -92,6 +94,93 @@ func configAbsent(f *scene.Facts) []scene.Finding {
 		}
 	}
 	return out
+}
+
+// unsetWords match what a program says of a variable that it was not given.
+var unsetWords = scene.NewPattern(`(?i)\b(?:empty|not set|unset|missing|undefined|not (?:defined|provided|found|specified)|required|using (?:the )?default|falling back|defaults? to|no value)\b`)
+
+// optionalKeyAbsent finds containers that fail and whose log names a variable that they were
+// not given: it is taken from a key which does not exist, and which may be absent, so that
+// nobody else complains. A variable that the log does not name was left out on purpose.
+func optionalKeyAbsent(f *scene.Facts) []scene.Finding {
+	for c := range f.FailingContainers() {
+		l, ok := f.FindLog(c)
+		if !ok || !endedWithError(c) && !unreadyLong(c, f.Now) {
+			continue
+		}
+		for _, e := range c.Spec.Env {
+			src, optional := optionalSource(e, c)
+			if !optional {
+				continue
+			}
+			cause, what := findMissing(f.Scene, c.Pod.Object.Namespace, src)
+			line := lineAbout(l.Text, e.Name)
+			if cause == "" || line == "" {
+				continue
+			}
+			n := lackFinding(f, cause, c.Pod, scene.Observation{Text: what, Quote: e.Name, Ref: src.Ref}, scene.LackOfSource(c.Pod, cause, src))
+			n.Rank = rankTold + 5 // that something fails for want of it is what the program says
+			n.Observed = append(n.Observed, ObserveLog(c, l, line))
+			n.Summary = fmt.Sprintf("%s fails because it does not get %s: %s, and it is marked optional, so that the container starts without; its log says: %s", c.DescribeIn(f), e.Name, what, line)
+			n.WrongIf = "the process does well without " + e.Name + ", and fails for another reason"
+			if src.Kind == "ConfigMap" {
+				n.Summary += likeKeys(f.Scene, c.Pod.Object.Namespace, src)
+			}
+			return []scene.Finding{n}
+		}
+	}
+	return nil
+}
+
+// optionalSource is the key that a variable is taken from, if it may be absent.
+func optionalSource(e corev1.EnvVar, c scene.Container) (scene.ConfigSource, bool) {
+	src := scene.ConfigSource{By: "env " + e.Name + " of container " + c.Status.Name, Ref: c.Pod.Ref}
+	if e.ValueFrom == nil {
+		return src, false
+	}
+	var optional *bool
+	switch from := e.ValueFrom; {
+	case from.ConfigMapKeyRef != nil:
+		src.Kind, src.Name, src.Key, optional = "ConfigMap", from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key, from.ConfigMapKeyRef.Optional
+	case from.SecretKeyRef != nil:
+		src.Kind, src.Name, src.Key, optional = "Secret", from.SecretKeyRef.Name, from.SecretKeyRef.Key, from.SecretKeyRef.Optional
+	}
+	return src, optional != nil && *optional
+}
+
+// lineAbout is the line of a log that says that a variable was not given, "" for none.
+func lineAbout(log, variable string) string {
+	for line := range strings.SplitSeq(log, "\n") {
+		line = text.KeepBytes(line, 4*scene.MaxQuote)
+		i := strings.Index(line, variable)
+		if i < 0 || !unsetWords.MatchString(line) {
+			continue
+		}
+		after := strings.TrimLeft(line[i+len(variable):], "_ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+		if len(after) == len(line)-i-len(variable) { // the whole name, not the beginning of another
+			return text.CutMiddle(line, scene.MaxQuote)
+		}
+	}
+	return ""
+}
+
+// likeKeys says which keys of the ConfigMap have words of the one that is missing.
+func likeKeys(s *scene.Scene, ns string, src scene.ConfigSource) string {
+	cm := scene.FindObject(s.ConfigMaps, ns, src.Name)
+	words := strings.FieldsFunc(strings.ToLower(src.Key), func(r rune) bool { return r == '_' || r == '-' || r == '.' })
+	if cm == nil || len(words) == 0 {
+		return ""
+	}
+	var like []string
+	for _, k := range sortedKeys(cm.Object.Data) {
+		if strings.HasSuffix(strings.ToLower(k), words[len(words)-1]) {
+			like = append(like, k)
+		}
+	}
+	if len(like) == 0 {
+		return ""
+	}
+	return "; " + src.Name + " has " + text.CutMiddle(strings.Join(like, ", "), scene.MaxQuote)
 }
 
 func configIsAbsent(f *scene.Facts, p *scene.Read[corev1.Pod]) bool {

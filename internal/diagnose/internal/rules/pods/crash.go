@@ -17,9 +17,9 @@ import (
 var crashRules = scene.Area{Name: "crash", Rules: []scene.Rule{containerCrashed, endedAlone}, Causes: crashCauses}
 
 var crashCauses = []scene.Cause{
-	{ID: "container-crash", Category: "Pod", Meaning: "a container that had been running ended with an error", Rank: scene.RankShown, TellsHow: true},
-	{ID: "crash-on-start", Category: "Pod", Meaning: "a container ends with an error shortly after each start", Rank: scene.RankShown, TellsHow: true},
-	{ID: "main-process-exits", Category: "Pod", Meaning: "a container that should keep running ends without an error, again and again", Rank: scene.RankShown, TellsHow: true},
+	{ID: "container-crash", Category: "Pod", Meaning: "a container that had been running ended with an error", Rank: scene.RankShown, TellsHow: true, Symptom: true},
+	{ID: "crash-on-start", Category: "Pod", Meaning: "a container ends with an error shortly after each start", Rank: scene.RankShown, TellsHow: true, Symptom: true},
+	{ID: "main-process-exits", Category: "Pod", Meaning: "a container that should keep running ends without an error, again and again", Rank: scene.RankShown, TellsHow: true, Symptom: true},
 }
 
 // startTime is how long a container runs at most when it is its start that fails.
@@ -109,9 +109,12 @@ func withLog(n scene.Finding, f *scene.Facts, c scene.Container) scene.Finding {
 		}
 		return n
 	}
-	line := text.CutMiddle(scene.ErrorLine(l.Text), scene.MaxQuote)
+	line, why := decidingLine(l.Text)
 	if t, ok := reasonInLog(f, c); ok {
-		line = t.line
+		line, why = t.line, true
+	}
+	if why {
+		n.Why = line
 	}
 	n.Observed = append(n.Observed, ObserveLog(c, l, line))
 	n.Summary = strings.TrimSuffix(n.Summary, ".") + "; its log says: " + line

@@ -23,7 +23,7 @@ var creationCauses = []scene.Cause{
 	{ID: "admission-webhook-unavailable", Category: "Cluster", Meaning: "an admission webhook that must be asked about Pods does not answer", Rank: scene.RankStated},
 	{ID: "invalid-pod-template", Category: "Pod", Meaning: "the API server finds the Pods of the workload's template invalid", Rank: scene.RankStated},
 	{ID: "limit-range-refused", Category: "Cluster", Meaning: "the namespace's limit range does not allow what the workload's Pods ask for", Rank: scene.RankStated},
-	{ID: "pod-creation-refused", Category: "Pod", Meaning: "the API server refuses to make the workload's Pods", Rank: scene.RankStated},
+	{ID: "pod-creation-refused", Category: "Pod", Meaning: "the API server refuses to make the workload's Pods", Rank: scene.RankStated, Symptom: true},
 	{ID: "pod-security-refused", Category: "Cluster", Meaning: "the namespace's Pod Security level does not allow the workload's Pods", Rank: scene.RankStated},
 	{ID: "priority-class-missing", Category: "Pod", Meaning: "the PriorityClass that the workload's Pods name does not exist", Rank: scene.RankStated},
 	{ID: "quota-exceeded", Category: "Cluster", Meaning: "the namespace's quota lets no more of the workload's Pods in", Rank: scene.RankStated},

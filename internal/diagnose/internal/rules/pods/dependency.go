@@ -46,14 +46,14 @@ var certificateLogPatterns = []logPattern{
 		wordings: scene.NewWordings(
 			`(?i)certificate (?:has|is) expired`, `(?i)x509: certificate has expired`, `CERT_HAS_EXPIRED`, `CertificateExpiredException`, `(?i)NotAfter: `,
 			`(?i)is after \d{4}-\d\d-\d\dT`, `(?i)expired certificate`, `(?i)sslv3 alert certificate expired|tlsv1 alert certificate expired`, `(?i)certificate expired`,
-			`(?i)certificate.{0,80}\bexpired (?:on|at|since)\b`,
+			`(?i)certificate.{0,80}\bexpired (?:on|at|since)\b`, `(?i)invalid peer certificate: (?:Cert)?Expired`,
 		),
 	},
 	{
 		cause: "certificate-invalid", because: "a certificate is not trusted or is for another name",
 		wrongIf: "the other side is an impostor and is rightly refused", refine: otherEnd, actions: certificateActions,
 		wordings: scene.NewWordings(
-			`(?i)signed by unknown authority`, `(?i)x509: cannot validate certificate`, `(?i)x509: certificate is (?:valid for|not valid for)`, `(?i)certificate is not valid for`,
+			`(?i)signed by unknown authority`, `(?i)invalid peer certificate`, `(?i)x509: cannot validate certificate`, `(?i)x509: certificate is (?:valid for|not valid for)`, `(?i)certificate is not valid for`,
 			`(?i)self[- ]signed certificate`, `UNABLE_TO_VERIFY_LEAF_SIGNATURE|UNABLE_TO_GET_ISSUER_CERT|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|ERR_TLS_CERT_ALTNAME_INVALID`,
 			`(?i)unable to get (?:local )?issuer certificate`, `(?i)certificate[ _]verify[ _]failed`, `(?i)hostname\b.{0,100}(?:doesn'?t|does not|mismatch).{0,20}match`, `(?i)hostname mismatch, certificate`,
 			`(?i)PKIX path (?:building|validation) failed`, `SunCertPathBuilderException`, `(?i)no subject alternative (?:DNS )?name`, `(?i)remote certificate is invalid`, `(?i)x509: certificate relies on legacy Common Name`,
@@ -62,12 +62,21 @@ var certificateLogPatterns = []logPattern{
 	},
 }
 
-// otherEnd names who showed the certificate, where it is a Service.
+// shownByPeer matches what a client says of a certificate that the other side has shown it.
+var shownByPeer = scene.NewPattern(`(?i)peer certificate|failed to verify certificate|x509: certificate has expired|CERT_HAS_EXPIRED|certificate verify failed|CertificateExpiredException`)
+
+// otherEnd names who showed the certificate, where it is a Service. One that has expired is
+// mended where it is shown, not where it is refused.
 func otherEnd(f *scene.Facts, c scene.Container, t logMatch, n *scene.Finding) {
-	if e, ok := endpointIn(t.line); ok {
+	if e, ok := endpointIn(t.whole); ok {
 		n.Summary += ": " + e.String()
 		if svc := serviceAt(f.Scene, c.Pod.Object.Namespace, e); svc != nil {
 			n.DependsOn = append(n.DependsOn, nightcrier.Object{Kind: "Service", Namespace: svc.Object.Namespace, Name: svc.Object.Name})
+			behind := f.Scene.WorkloadsBehind(svc.Object.Namespace, svc.Object.Name)
+			if n.Cause == "certificate-expired" && shownByPeer.MatchString(t.whole) && len(behind) == 1 && behind[0] != n.Object {
+				n.Affected, n.Object, n.DependsOn = append(n.Affected, n.Object), behind[0], nil
+				n.Actions = append([]scene.Step{{Action: fmt.Sprintf("Renew the certificate that %s shows at %s, and the one that signed it if that has expired too", behind[0], e), Outcome: "its clients accept it again", Risk: "what pins the old certificate fails"}}, n.Actions...)
+			}
 		}
 	}
 }
@@ -154,7 +163,7 @@ func dependencyActions() []scene.Step {
 // Pods.
 func otherSide(f *scene.Facts, c scene.Container, t logMatch, n *scene.Finding) {
 	n.Confidence = nightcrier.Medium // the other side's view decides
-	e, ok := endpointIn(t.line)
+	e, ok := endpointIn(t.whole)
 	if !ok {
 		return
 	}
@@ -231,7 +240,7 @@ func namesNoService(f *scene.Facts) []scene.Finding {
 
 // namesOther reports whether the line names the other end itself.
 func (t logMatch) namesOther() bool {
-	_, ok := endpointIn(t.line)
+	_, ok := endpointIn(t.whole)
 	return ok
 }
 

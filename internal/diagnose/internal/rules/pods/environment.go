@@ -12,7 +12,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var environmentRules = scene.Area{Name: "environment", Rules: []scene.Rule{unresolvedReference}, Causes: environmentCauses}
+var environmentRules = scene.Area{Name: "environment", Rules: []scene.Rule{unresolvedReference, serviceLinkTaken}, Causes: environmentCauses}
 
 var environmentCauses = []scene.Cause{
 	{ID: "bad-argument", Category: "Pod", Meaning: "the process does not know an argument that it is started with", Rank: rankTold},
@@ -22,6 +22,7 @@ var environmentCauses = []scene.Cause{
 	{ID: "missing-env", Category: "Pod", Meaning: "an environment variable that the process needs is not set, or empty", Rank: rankTold},
 	{ID: "port-in-use", Category: "Pod", Meaning: "the port that the process listens on is taken", Rank: rankTold},
 	{ID: "rbac-denied", Category: "Pod", Meaning: "the Pod's ServiceAccount may not do what the process asks of the API server", Rank: rankTold},
+	{ID: "service-link-variable", Category: "Pod", Meaning: "a variable that Kubernetes sets for a Service is taken for a setting of the process", Rank: rankTold + 1},
 	{ID: "version-skew", Category: "Cluster", Meaning: "the process asks for an API, schema or protocol of a version that the other side does not have", Rank: rankTold},
 }
 
@@ -286,3 +287,71 @@ func firstUnknown(value string, known map[string]bool) string {
 	}
 	return ""
 }
+
+// serviceLinkTaken finds containers that fail over a variable which Kubernetes sets for a
+// Service of the namespace, by its name: NAME_PORT=tcp://…, where the process has a setting of
+// the same name. The container that sets the variable itself gets its own value, and one
+// without service links gets none.
+func serviceLinkTaken(f *scene.Facts) []scene.Finding {
+	for c := range f.FailingContainers() {
+		spec := &c.Pod.Object.Spec
+		l, ok := f.FindLog(c)
+		if !ok || !endedWithError(c) || spec.EnableServiceLinks != nil && !*spec.EnableServiceLinks {
+			continue
+		}
+		for i := range f.Scene.Services {
+			svc := &f.Scene.Services[i]
+			o := &svc.Object
+			prefix := strings.ToUpper(strings.ReplaceAll(o.Name, "-", "_"))
+			own := slices.ContainsFunc(c.Spec.Env, func(e corev1.EnvVar) bool { return e.Name == prefix+"_PORT" })
+			if o.Namespace != c.Pod.Object.Namespace || own || o.Spec.ClusterIP == corev1.ClusterIPNone || o.Spec.Type == corev1.ServiceTypeExternalName || o.CreationTimestamp.After(c.Pod.Object.CreationTimestamp.Time) {
+				continue
+			}
+			line, sure := takenFor(l.Text, prefix, o.Spec.ClusterIP)
+			if line == "" {
+				continue
+			}
+			n := scene.Finding{
+				Cause: "service-link-variable", Object: f.Mend(), Confidence: nightcrier.Medium,
+				Summary: fmt.Sprintf("%s fails over %s_PORT, which Kubernetes sets for Service %s of the same namespace (a service link, %s_PORT=tcp://…) and the process takes for a setting of its own; its log says: %s", c.DescribeIn(f), prefix, o.Name, prefix, line),
+				Observed: []scene.Observation{
+					ObserveLog(c, l, line),
+					{Text: fmt.Sprintf("%s exists, and enableServiceLinks of Pod %s is not false", scene.ServiceObject(o), c.Pod.Object.Name), Quote: o.Name, Ref: svc.Ref},
+				},
+				WrongIf: "the process is given that setting in another way",
+				Test:    scene.GetTest(c.Pod.Object.Namespace, "pod", c.Pod.Object.Name).DecidesBetween("spec.enableServiceLinks is not false", "it is false"),
+				Actions: []scene.Step{
+					{Action: "Set enableServiceLinks: false in the Pod template of " + f.Mend().String(), Do: scene.DoEdit, Outcome: "Kubernetes sets no such variables and the process starts", Risk: "makes the Pods anew; whatever reads those variables on purpose must use DNS names"},
+					{Action: "Or give Service " + o.Name + " another name", Outcome: "the variable gets another name", Risk: "its clients must be told"},
+				},
+			}
+			if sure {
+				n.Confidence = nightcrier.High
+			}
+			return []scene.Finding{n}
+		}
+	}
+	return nil
+}
+
+// takenFor is the line of a log that complains of a variable of a Service: by its name or its
+// value, which is sure, or of PORT beside another variable of the same prefix.
+func takenFor(log, prefix, ip string) (line string, sure bool) {
+	for l := range strings.SplitSeq(log, "\n") {
+		l = text.KeepBytes(l, 4*scene.MaxQuote)
+		named := strings.Contains(l, prefix+"_PORT") && !strings.Contains(l, prefix+"_PORT_")
+		valued := ip != "" && strings.Contains(l, "tcp://"+ip+":")
+		if named && unwanted.MatchString(l) || valued {
+			return text.CutMiddle(l, scene.MaxQuote), true
+		}
+		if barePort.MatchString(l) && strings.Contains(l, prefix+"_") && unwanted.MatchString(l) {
+			line = text.CutMiddle(l, scene.MaxQuote)
+		}
+	}
+	return line, false
+}
+
+var (
+	unwanted = scene.NewPattern(`(?i)deprecat|invalid|not (?:a )?(?:valid|number|integer)|cannot|can't|unable|parse|malformed|unexpected|illegal|NumberFormat|bad (?:port|value)|fail|error|unsupported|must be`)
+	barePort = scene.NewPattern(`\bPORT\b`)
+)

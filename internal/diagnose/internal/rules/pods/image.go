@@ -18,7 +18,7 @@ var imageCauses = []scene.Cause{
 	{ID: "image-not-found", Category: "Pod", Meaning: "the registry has no such image or tag", Rank: scene.RankStated},
 	{ID: "image-not-present", Category: "Pod", Meaning: "the pull policy forbids pulling and the node does not have the image", Rank: scene.RankStated},
 	{ID: "image-platform-mismatch", Category: "Pod", Meaning: "the image is built for another operating system or processor than the node has", Rank: scene.RankStated},
-	{ID: "image-pull-failed", Category: "Pod", Meaning: "the image cannot be pulled; the cluster does not say why", Rank: scene.RankStated - 1},
+	{ID: "image-pull-failed", Category: "Pod", Meaning: "the image cannot be pulled; the cluster does not say why", Rank: scene.RankStated - 1, Symptom: true},
 	{ID: "image-pull-rate-limited", Category: "Pod", Meaning: "the registry refuses because of too many pulls", Rank: scene.RankStated},
 	{ID: "image-pull-secret-missing", Category: "Pod", Meaning: "the pull secret that the Pod names does not exist", Rank: scene.RankStated + 1},
 	{ID: "image-pull-unauthorized", Category: "Pod", Meaning: "the registry refuses the credential, or none was sent", Rank: scene.RankStated},

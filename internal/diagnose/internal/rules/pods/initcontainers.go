@@ -15,9 +15,9 @@ import (
 var initContainerRules = scene.Area{Name: "initcontainer", Rules: []scene.Rule{initStuck, sidecarTrouble}, Causes: initContainerCauses}
 
 var initContainerCauses = []scene.Cause{
-	{ID: "init-container-stuck", Category: "Pod", Meaning: "an init container runs on and on, so the Pod's own containers never start", Rank: scene.RankShown + 1},
+	{ID: "init-container-stuck", Category: "Pod", Meaning: "an init container runs on and on, so the Pod's own containers never start", Rank: scene.RankShown + 1, Symptom: true},
 	{ID: "sidecar-blocks-job", Category: "Pod", Meaning: "the Job's own container is done, but a sidecar runs on, so the Job never completes", Rank: scene.RankStated},
-	{ID: "sidecar-not-ready", Category: "Pod", Meaning: "a sidecar is not ready and keeps the whole Pod from traffic", Rank: scene.RankShown - 4},
+	{ID: "sidecar-not-ready", Category: "Pod", Meaning: "a sidecar is not ready and keeps the whole Pod from traffic", Rank: scene.RankShown - 4, Symptom: true},
 }
 
 // How long an init container may take before it counts as stuck: short when it
@@ -102,7 +102,8 @@ func stuckInit(f *scene.Facts, c scene.Container, ran time.Duration, evidence sc
 	}
 	n.DependsOn = waitedFor(f.Scene, c, evidence.Quote)
 	if len(n.DependsOn) == 0 {
-		n.Summary += missingWait(f, c, evidence.Quote)
+		n.Why = missingWait(f, c, evidence.Quote)
+		n.Summary += n.Why
 	}
 	n.Summary += "."
 	return n
@@ -126,6 +127,19 @@ func waitedFor(s *scene.Scene, c scene.Container, line string) []nightcrier.Obje
 		o := nightcrier.Object{Kind: "Service", Namespace: svc.Object.Namespace, Name: svc.Object.Name}
 		if !slices.Contains(out, o) {
 			out = append(out, o)
+		}
+	}
+	return scene.UniteObjects(out, jobsNamed(s, c, said))
+}
+
+// jobsNamed are the Jobs whose names stand in the words of an init container, each as a word
+// of its own.
+func jobsNamed(s *scene.Scene, c scene.Container, said string) []nightcrier.Object {
+	words := hosts.FindAllString(said, 400)
+	var out []nightcrier.Object
+	for _, j := range s.Jobs {
+		if j.Object.Namespace == c.Pod.Object.Namespace && slices.Contains(words, j.Object.Name) {
+			out = append(out, s.WorkloadAbove("Job", &j.Object))
 		}
 	}
 	return out

@@ -18,7 +18,7 @@ import (
 var cronRules = scene.Area{Name: "cron", Rules: []scene.Rule{cronSuspended}, SceneRules: []scene.SceneRule{cronRuns}, Causes: cronCauses}
 
 var cronCauses = []scene.Cause{
-	{ID: "cronjob-missed", Category: "Pod", Meaning: "a CronJob starts no Job when its schedule asks for one", Rank: scene.RankShown - 5},
+	{ID: "cronjob-missed", Category: "Pod", Meaning: "a CronJob starts no Job when its schedule asks for one", Rank: scene.RankShown - 5, Symptom: true},
 	{ID: "cronjob-overlap-forbidden", Category: "Pod", Meaning: "a CronJob starts no Job because an earlier one still runs", Rank: scene.RankFollows + 4},
 	{ID: "cronjob-schedule-invalid", Category: "Pod", Meaning: "the schedule of a CronJob never comes, or cannot be read", Rank: scene.RankStated},
 	{ID: "cronjob-suspended", Category: "Pod", Meaning: "a CronJob is suspended and starts no Jobs", Rank: scene.RankShown},
@@ -269,9 +269,9 @@ var jobRules = scene.Area{Name: "job", Rules: []scene.Rule{jobFailed, jobSuspend
 // Why the tries of a Job failed stands with its containers, so that most causes
 // here rank below theirs.
 var jobCauses = []scene.Cause{
-	{ID: "job-backoff-limit", Category: "Pod", Meaning: "a Job failed as often as it may", Rank: scene.RankFollows + 5},
+	{ID: "job-backoff-limit", Category: "Pod", Meaning: "a Job failed as often as it may", Rank: scene.RankFollows + 5, Symptom: true},
 	{ID: "job-deadline-exceeded", Category: "Pod", Meaning: "a Job ran longer than its deadline", Rank: scene.RankFollows + 6},
-	{ID: "job-failed", Category: "Pod", Meaning: "a Job failed for another stated reason", Rank: scene.RankFollows + 5},
+	{ID: "job-failed", Category: "Pod", Meaning: "a Job failed for another stated reason", Rank: scene.RankFollows + 5, Symptom: true},
 	{ID: "job-pod-failure-policy", Category: "Pod", Meaning: "a container ended in a way that the Job's policy takes as failure for good", Rank: scene.RankStated},
 	{ID: "job-suspended", Category: "Pod", Meaning: "a Job is suspended and makes no Pods", Rank: scene.RankShown},
 }

@@ -50,7 +50,8 @@ var logPatterns = slices.Concat(
 type logMatch struct {
 	pattern *logPattern
 	log     scene.LogExcerpt
-	line    string
+	line    string // as it is quoted
+	whole   string // as far as it was read
 	// what the line is about, "" if it does not name it.
 	what string
 	// lastWord is set when it is the gravest line itself, rather than one near it.
@@ -79,10 +80,46 @@ func reasonInLog(f *scene.Facts, c scene.Container) (logMatch, bool) {
 	}
 	for i, line := range lastWords(l.Text) {
 		if p, what := firstPattern(logPatterns, line); p != nil {
-			return logMatch{pattern: p, log: l, line: text.CutMiddle(line, scene.MaxQuote), what: what, lastWord: i == 0}, true
+			return logMatch{pattern: p, log: l, line: p.quoteIn(line), whole: line, what: what, lastWord: i == 0}, true
+		}
+	}
+	if c.Status.State.Running == nil || c.Status.Ready || l.Previous {
+		return logMatch{}, false
+	}
+	lines := strings.Split(strings.TrimSpace(l.Text), "\n")
+	for _, line := range reverseLines(lines[max(0, len(lines)-scene.RecentLines):]) { // it goes on, and none of its lines is the last
+		line = text.KeepBytes(line, 4*scene.MaxQuote)
+		if quietLevel.MatchString(line) || echoOfOther.MatchString(line) || scene.StackFramePattern.MatchString(line) {
+			continue
+		}
+		if p, what := firstPattern(runningLogPatterns, line); p != nil {
+			return logMatch{pattern: p, log: l, line: p.quoteIn(line), whole: line, what: what}, true
 		}
 	}
 	return logMatch{}, false
+}
+
+// errorField matches the error in a line of a structured log.
+var errorField = scene.NewPattern(`(?:"(?:error|err|exception|cause|error\.message)": ?|\b(?:error|err)=)("(?:[^"\\]|\\.){12,}"|[^\s"]{12,})`)
+
+// quoteIn is a line that the pattern matches as it is quoted: by what it matches.
+func (s *logPattern) quoteIn(line string) string {
+	quote := quoteLine(line)
+	if _, ok := s.matchLine(quote, strings.ToLower(quote)); !ok {
+		return text.CutMiddle(line, scene.MaxQuote)
+	}
+	return quote
+}
+
+// quoteLine is a line as it is quoted: of a long one of a structured log its error, of any
+// other long one the head and the tail.
+func quoteLine(line string) string {
+	if len(line) > scene.MaxQuote {
+		if all := errorField.FindAllStringSubmatch(line, 8); len(all) > 0 {
+			line = strings.Trim(all[len(all)-1][1], `"`)
+		}
+	}
+	return text.CutMiddle(line, scene.MaxQuote)
 }
 
 // firstPattern is the first pattern whose words a line has, and what it is about.
@@ -111,8 +148,15 @@ func (s *logPattern) matchLine(line, lower string) (what string, ok bool) {
 	return "", false
 }
 
-// givingUp matches the last line of a program that has said why before.
-var givingUp = scene.NewPattern(`(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load|acquire lead)|leader ?election lost|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|^\s*(error|fatal)\b.{0,40}$|command failed|could not (start|initialize)|goroutine \d|timed out waiting`)
+// givesUp are the words of a program that has said why before.
+const givesUp = `(?i)giving up|exit(ing|ed| status| code)|shut(ting)? ?down|abort|terminat(ed|ing)|fail(ed|ure) (to|in|while) (start|init|boot|create|bind|run|load|acquire lead)|leader ?election lost|start(up)? failed|(cannot|unable to|can't) start|retries|attempts|application run failed|npm ERR|unhandled|uncaught|traceback|error creating bean|command failed|could not (start|initialize)|goroutine \d|timed out waiting`
+
+// givingUp matches the last line of such a program, or one too short to say why, and gaveUp the
+// words alone.
+var (
+	givingUp = scene.NewPattern(givesUp + `|^\s*(error|fatal)\b.{0,40}$`)
+	gaveUp   = scene.NewPattern(givesUp)
+)
 
 // Bounds of how far from its gravest line a log is searched for the reason.
 const (
@@ -146,6 +190,20 @@ func lastWords(log string) []string {
 		out = append(out, reverseLines(lines[max(0, at-linesBefore):at])...)
 	}
 	return slices.DeleteFunc(out, scene.StackFramePattern.MatchString)
+}
+
+// decidingLine is the line of a log that says most of why a program ended, and whether it
+// says why at all: one that only says that it gives up stands back behind what it said before.
+func decidingLine(log string) (line string, why bool) {
+	all := lastWords(log)
+	for _, l := range all {
+		tells := scene.GraveWords.MatchString(l) || scene.TellingWords.MatchString(l)
+		if tells && !gaveUp.MatchString(l) && scene.ReasonIn(l) != "" {
+			return quoteLine(l), true
+		}
+	}
+	line = quoteLine(scene.ErrorLine(log))
+	return line, false
 }
 
 // usage begins what a program prints when its arguments are wrong.

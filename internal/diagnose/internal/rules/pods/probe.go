@@ -17,7 +17,7 @@ import (
 var gateRules = scene.Area{Name: "gate", Rules: []scene.Rule{readinessGates}, Causes: gateCauses}
 
 var gateCauses = []scene.Cause{
-	{ID: "readiness-gate-unmet", Category: "Pod", Meaning: "a Pod's containers are ready, but a readiness gate that something outside sets keeps it from traffic", Rank: scene.RankShown - 4},
+	{ID: "readiness-gate-unmet", Category: "Pod", Meaning: "a Pod's containers are ready, but a readiness gate that something outside sets keeps it from traffic", Rank: scene.RankShown - 4, Symptom: true},
 }
 
 // readinessGates finds Pods whose containers are ready and have been, and which
@@ -82,9 +82,9 @@ func gateUnmet(f *scene.Facts, p *scene.Read[corev1.Pod], gate string) scene.Fin
 var probeRules = scene.Area{Name: "probe", Rules: []scene.Rule{probeFailed}, Causes: probeCauses}
 
 var probeCauses = []scene.Cause{
-	{ID: "liveness-probe-failing", Category: "Pod", Meaning: "a liveness probe fails, so the container is killed and restarted", Rank: rankTold},
-	{ID: "readiness-probe-failing", Category: "Pod", Meaning: "a readiness probe fails, so the Pod gets no traffic", Rank: scene.RankShown - 5},
-	{ID: "startup-probe-failing", Category: "Pod", Meaning: "a startup probe fails, so the container is killed before it counts as started", Rank: rankTold},
+	{ID: "liveness-probe-failing", Category: "Pod", Meaning: "a liveness probe fails, so the container is killed and restarted", Rank: rankTold, Symptom: true},
+	{ID: "readiness-probe-failing", Category: "Pod", Meaning: "a readiness probe fails, so the Pod gets no traffic", Rank: scene.RankShown - 5, Symptom: true},
+	{ID: "startup-probe-failing", Category: "Pod", Meaning: "a startup probe fails, so the container is killed before it counts as started", Rank: rankTold, Symptom: true},
 }
 
 // probe is one probe of a container, and what was heard of it.
@@ -247,7 +247,7 @@ func failedProbe(f *scene.Facts, p probe) scene.Finding {
 	n.Observed = append(n.Observed[:min(3, len(n.Observed))], v.seen...)
 	n.DependsOn, n.Actions = v.dependsOn, mendProbe(f, p, v)
 	if v.proven {
-		n.Confidence, n.Rank = nightcrier.High, rankTold+5
+		n.Confidence, n.Rank, n.Why = nightcrier.High, rankTold+5, v.text
 	}
 	return n
 }

@@ -17,7 +17,7 @@ import (
 var runningRules = scene.Area{Name: "running", Rules: []scene.Rule{complainsWhileReady, logsErrors}, Causes: runningCauses}
 
 var runningCauses = []scene.Cause{
-	{ID: "errors-in-log", Category: "Pod", Meaning: "a container runs and counts as ready, and its log is full of errors", Rank: scene.RankFollows + 5},
+	{ID: "errors-in-log", Category: "Pod", Meaning: "a container runs and counts as ready, and its log is full of errors", Rank: scene.RankFollows + 5, Symptom: true},
 }
 
 // runningLogPatterns are what the log of a container may tell that runs: the rest of what
@@ -163,7 +163,7 @@ func readComplaints(f *scene.Facts, l scene.LogExcerpt) []complaint {
 		if p == nil {
 			continue
 		}
-		m := logMatch{pattern: p, log: l, line: text.CutMiddle(line, scene.MaxQuote), what: what}
+		m := logMatch{pattern: p, log: l, line: p.quoteIn(line), whole: line, what: what}
 		k := slices.IndexFunc(all, func(c complaint) bool { return c.pattern.cause == p.cause })
 		if k < 0 {
 			k, all = len(all), append(all, complaint{first: at})
@@ -306,6 +306,6 @@ func unknownErrors(f *scene.Facts, l scene.LogExcerpt) (complaint, bool) {
 	if c.often < manyErrors || errorShare*c.often < min(c.total, scene.RecentLines) || !c.isCurrent(f.Now, len(lines)) {
 		return complaint{}, false
 	}
-	c.logMatch = logMatch{log: l, line: text.CutMiddle(scene.InnermostReason(lines, c.line), scene.MaxQuote)}
+	c.logMatch = logMatch{log: l, line: quoteLine(scene.InnermostReason(lines, c.line))}
 	return c, true
 }

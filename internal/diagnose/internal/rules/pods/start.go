@@ -16,8 +16,8 @@ var startRules = scene.Area{Name: "start", Rules: []scene.Rule{startRefused, hoo
 
 var startCauses = []scene.Cause{
 	{ID: "command-not-found", Category: "Pod", Meaning: "the container's command does not exist in its image or cannot be executed", Rank: scene.RankStated},
-	{ID: "container-not-started", Category: "Pod", Meaning: "the container runtime cannot create or start the container", Rank: scene.RankStated - 1},
-	{ID: "pod-sandbox-failed", Category: "Network", Meaning: "the Pod's sandbox or its network cannot be made", Rank: scene.RankStated - 1},
+	{ID: "container-not-started", Category: "Pod", Meaning: "the container runtime cannot create or start the container", Rank: scene.RankStated - 1, Symptom: true},
+	{ID: "pod-sandbox-failed", Category: "Network", Meaning: "the Pod's sandbox or its network cannot be made", Rank: scene.RankStated - 1, Symptom: true},
 	{ID: "run-as-non-root-refused", Category: "Pod", Meaning: "the Pod must not run as root, and its image does or does not say", Rank: scene.RankStated},
 }
 
@@ -149,7 +149,7 @@ func startFailure(f *scene.Facts, c scene.Container) string {
 
 func notStarted(f *scene.Facts, cause, pod string, said scene.Observation) scene.Finding {
 	return scene.Finding{
-		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said},
+		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said}, Why: scene.ReasonIn(said.Quote),
 		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), scene.MeaningOf(slices.Concat(startCauses, imageCauses), cause), text.CutMiddle(said.Quote, scene.MaxQuote)),
 		WrongIf: "it has started since; the kubelet tries again by itself",
 		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: pod}).

@@ -74,8 +74,8 @@ var storeLogPatterns = []logPattern{
 			{Action: "Let the members start together (podManagementPolicy Parallel; the StatefulSet must be made again for that), bring the missing one back, or have it forgotten", Outcome: "the cluster forms", Risk: "forgetting a member loses what only it had"},
 		},
 		wordings: scene.NewWordings(
-			`(?i)waiting for (mnesia tables)`, `(?i)waiting for (?:the )?(?:other |all )?(?:peers?|members?|nodes|quorum|bootstrap)\b`, `(?i)\b(?:no|lost|without) quorum\b|quorum (?:lost|not (?:reached|met))|not enough (?:members|nodes|master nodes)`,
-			`(?i)(?:unhealthy|existing) instances? .{0,40}in the ring`, `(?i)master not discovered (?:yet|or elected)`, `(?i)CLUSTERDOWN`, `(?i)no (?:raft )?leader\b|etcdserver: no leader`, `NotEnoughReplicasException|NOREPLICAS`,
+			`(?i)waiting.for.((?:mnesia )?tables)`, `(?i)waiting for (?:the )?(?:other |all )?(?:peers?|members?|nodes|quorum|bootstrap)\b`, `(?i)\b(?:no|lost|without) quorum\b|quorum (?:lost|not (?:reached|met))|not enough (?:members|nodes|master nodes)`,
+			`(?i)(?:unhealthy|existing) instances?(?:\(s\))? .{0,60}in the ring`, `(?i)master not discovered (?:yet|or elected)`, `(?i)CLUSTERDOWN`, `(?i)no (?:raft )?leader\b|etcdserver: no leader`, `NotEnoughReplicasException|NOREPLICAS`,
 		),
 	},
 	{

@@ -13,12 +13,13 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var attachRules = scene.Area{Name: "attach", Rules: []scene.Rule{volumeNotMounted}, SceneRules: []scene.SceneRule{attachmentErrors, attachedElsewhere}, Causes: attachCauses}
+var attachRules = scene.Area{Name: "attach", Rules: []scene.Rule{volumeNotMounted, ownershipSlow}, SceneRules: []scene.SceneRule{attachmentErrors, attachedElsewhere}, Causes: attachCauses}
 
 var attachCauses = []scene.Cause{
 	{ID: "csi-driver-missing", Category: "Storage", Meaning: "the CSI driver of a volume does not run on the Pod's node", Rank: scene.RankStated + 1},
-	{ID: "mount-failed", Category: "Storage", Meaning: "a volume cannot be mounted", Rank: scene.RankStated - 1},
-	{ID: "volume-attach-failed", Category: "Storage", Meaning: "a volume cannot be attached to the Pod's node", Rank: scene.RankStated},
+	{ID: "mount-failed", Category: "Storage", Meaning: "a volume cannot be mounted", Rank: scene.RankStated - 1, Symptom: true},
+	{ID: "volume-attach-failed", Category: "Storage", Meaning: "a volume cannot be attached to the Pod's node", Rank: scene.RankStated, Symptom: true},
+	{ID: "volume-ownership-slow", Category: "Storage", Meaning: "the kubelet changes the owner of all files of a volume before the Pod starts, which takes long", Rank: scene.RankStated + 1},
 }
 
 // What the kubelet and the attach controller say about volumes.
@@ -154,7 +155,7 @@ func notMounted(f *scene.Facts, p *scene.Read[corev1.Pod], e scene.Read[corev1.E
 // mountFinding is what findings about a Pod's volumes have in common.
 func mountFinding(o nightcrier.Object, p *scene.Read[corev1.Pod], said scene.Observation) scene.Finding {
 	return scene.Finding{
-		Cause: "mount-failed", Object: o, Confidence: nightcrier.High, Observed: []scene.Observation{said},
+		Cause: "mount-failed", Object: o, Confidence: nightcrier.High, Observed: []scene.Observation{said}, Why: scene.ReasonIn(said.Quote),
 		WrongIf: "it was mounted since; the kubelet tries again by itself",
 		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
 			DecidesBetween("its newest events say the same", "it has started"),
@@ -308,4 +309,39 @@ func heldElsewhere(s *scene.Scene, c claim, p, holder *scene.Read[corev1.Pod]) s
 	n.DependsOn = []nightcrier.Object{{Kind: "Node", Name: holder.Object.Spec.NodeName}}
 	n.Actions[0] = scene.Step{Action: "Run one Pod at a time (strategy Recreate, one replica), or use a claim that several nodes may mount", Do: scene.DoEdit, Outcome: "the volume is free when the Pod starts", Risk: "Recreate stops the old Pod before the new one runs"}
 	return n
+}
+
+// slowOwnership is what a kubelet says that changes the owner of a volume's files for long.
+var slowOwnership = scene.NewPattern(`(?i)setting volume ownership for .{1,300}(?:taking longer|processed (\d{1,12}) files)`)
+
+// ownershipSlow finds Pods that do not start because the kubelet changes the owner of each
+// file of a volume at every start, as fsGroup asks for. It is refuted by a Pod that has started.
+func ownershipSlow(f *scene.Facts) []scene.Finding {
+	for i := range f.Pods {
+		p := &f.Pods[i]
+		security := p.Object.Spec.SecurityContext
+		if f.Hearsay || f.IsPast(p) || hasStarted(&p.Object) || security == nil || security.FSGroup == nil {
+			continue
+		}
+		if policy := security.FSGroupChangePolicy; policy != nil && *policy == corev1.FSGroupChangeOnRootMismatch {
+			continue
+		}
+		for e := range f.EventsOf("Pod", p.Object.Name) {
+			m := slowOwnership.FindStringSubmatch(e.Object.Message)
+			if m == nil || !f.IsFresh(e) {
+				continue
+			}
+			n := mountFinding(f.Mend(), p, scene.ObserveEvent(e))
+			n.Cause = "volume-ownership-slow"
+			n.Summary = fmt.Sprintf("%s cannot start: by fsGroup %d the kubelet changes the ownership of each file of a volume before each start, and has not come to the end (%s).", f.Mend(), *security.FSGroup, text.CutMiddle(e.Object.Message, scene.MaxQuote))
+			n.Observed = append(n.Observed, scene.Observation{Text: fmt.Sprintf("Pod %s sets fsGroup %d without fsGroupChangePolicy OnRootMismatch", p.Object.Name, *security.FSGroup), Quote: fmt.Sprintf("fsGroup=%d", *security.FSGroup), Ref: p.Ref})
+			n.WrongIf = "the storage is slow, so that anything would take as long"
+			n.Actions = []scene.Step{
+				{Action: "Set fsGroupChangePolicy: OnRootMismatch in the securityContext of " + f.Mend().String(), Do: scene.DoEdit, Outcome: "files that have the right owner are left alone, and the Pod starts at once", Risk: "makes the Pods anew; files of another owner deep below stay as they are"},
+				{Action: "Wait for this start, and look for what makes so many files", Outcome: "the Pod starts in the end", Risk: "none: read only"},
+			}
+			return []scene.Finding{n}
+		}
+	}
+	return nil
 }

@@ -19,12 +19,12 @@ var claimRules = scene.Area{Name: "claim", Rules: []scene.Rule{volumeMissing}, S
 var claimCauses = []scene.Cause{
 	{ID: "pvc-access-mode-unavailable", Category: "Storage", Meaning: "no volume offers the access mode that a claim asks for", Rank: scene.RankGround - 2},
 	{ID: "pvc-class-missing", Category: "Storage", Meaning: "the StorageClass that a claim asks for does not exist", Rank: scene.RankGround - 2},
-	{ID: "pvc-provisioner-failing", Category: "Storage", Meaning: "the provisioner of a claim's StorageClass makes no volume", Rank: scene.RankGround - 2},
+	{ID: "pvc-provisioner-failing", Category: "Storage", Meaning: "the provisioner of a claim's StorageClass makes no volume", Rank: scene.RankGround - 2, Symptom: true},
 	{ID: "pvc-selector-unmatched", Category: "Storage", Meaning: "no volume has the labels that a claim selects by", Rank: scene.RankGround - 2},
 	{ID: "pvc-size-unavailable", Category: "Storage", Meaning: "no volume is as large as a claim asks for", Rank: scene.RankGround - 2},
 	{ID: "pvc-unbound", Category: "Storage", Meaning: "a claim finds no free volume", Rank: scene.RankGround - 3},
 	{ID: "pvc-volume-lost", Category: "Storage", Meaning: "the volume that a claim was bound to is gone, and its data with it", Rank: scene.RankGround - 2},
-	{ID: "volume-not-provisioned", Category: "Storage", Meaning: "a claim gets no volume, or not the one it asks for", Rank: scene.RankStated},
+	{ID: "volume-not-provisioned", Category: "Storage", Meaning: "a claim gets no volume, or not the one it asks for", Rank: scene.RankStated, Symptom: true},
 }
 
 // claimReasons are the Events of a claim that gets no volume.
@@ -44,7 +44,7 @@ func volumeMissing(f *scene.Facts) []scene.Finding {
 			continue
 		}
 		return []scene.Finding{{
-			Cause: "volume-not-provisioned", Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{scene.ObserveEvent(e)},
+			Cause: "volume-not-provisioned", Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{scene.ObserveEvent(e)}, Why: scene.ReasonIn(e.Object.Message),
 			Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), scene.MeaningOf(claimCauses, "volume-not-provisioned"), text.CutMiddle(e.Object.Message, scene.MaxQuote)),
 			WrongIf: "it was bound since; the controller tries again by itself",
 			Test:    scene.DescribeTest(f.Target).DecidesBetween("it is Pending and its newest events say the same", "it is Bound"),
@@ -215,7 +215,9 @@ func (c claim) refusedFinding() scene.Finding {
 	if c.kind != nil {
 		provisioner = text.CutMiddle(c.kind.Object.Provisioner, scene.MaxQuote)
 	}
-	return c.claimFinding(cause, nightcrier.High, fmt.Sprintf("(%s, %s) gets no volume: %s says: %s", c.requestedSize(), c.accessModes(), provisioner, text.CutMiddle(message, scene.MaxQuote)))
+	n := c.claimFinding(cause, nightcrier.High, fmt.Sprintf("(%s, %s) gets no volume: %s says: %s", c.requestedSize(), c.accessModes(), provisioner, text.CutMiddle(message, scene.MaxQuote)))
+	n.Why = scene.ReasonIn(message)
+	return n
 }
 
 // unansweredFinding is the finding that the provisioner says nothing at all.

@@ -17,7 +17,7 @@ var autoscalerRules = scene.Area{Name: "autoscaler", SceneRules: []scene.SceneRu
 
 var autoscalerCauses = []scene.Cause{
 	{ID: "hpa-at-limit", Category: "Pod", Meaning: "an autoscaler has made as many Pods as it may and the load is still above its target", Rank: scene.RankFollows + 4},
-	{ID: "hpa-metrics-unavailable", Category: "Cluster", Meaning: "an autoscaler gets no metrics to scale by", Rank: scene.RankShown - 2},
+	{ID: "hpa-metrics-unavailable", Category: "Cluster", Meaning: "an autoscaler gets no metrics to scale by", Rank: scene.RankShown - 2, Symptom: true},
 	{ID: "hpa-target-missing", Category: "Pod", Meaning: "what an autoscaler should scale does not exist", Rank: scene.RankStated},
 	{ID: "hpa-target-without-requests", Category: "Pod", Meaning: "an autoscaler scales by a share of a request that its target does not make", Rank: scene.RankStated},
 }

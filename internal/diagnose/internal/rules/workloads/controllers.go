@@ -18,8 +18,8 @@ import (
 var daemonRules = scene.Area{Name: "daemon", Rules: []scene.Rule{daemonCoverage}, Causes: daemonCauses}
 
 var daemonCauses = []scene.Cause{
-	{ID: "daemonset-misscheduled", Category: "Pod", Meaning: "a DaemonSet runs on nodes where it should not", Rank: scene.RankFollows},
-	{ID: "daemonset-not-covering", Category: "Pod", Meaning: "a DaemonSet does not run on nodes where it is expected", Rank: scene.RankFollows + 2},
+	{ID: "daemonset-misscheduled", Category: "Pod", Meaning: "a DaemonSet runs on nodes where it should not", Rank: scene.RankFollows, Symptom: true},
+	{ID: "daemonset-not-covering", Category: "Pod", Meaning: "a DaemonSet does not run on nodes where it is expected", Rank: scene.RankFollows + 2, Symptom: true},
 }
 
 // daemonCoverage finds that the DaemonSet that somebody asks about leaves nodes
@@ -121,7 +121,7 @@ var rolloutRules = scene.Area{Name: "rollout", Rules: []scene.Rule{rolloutStalle
 
 var rolloutCauses = []scene.Cause{
 	{ID: "rollout-paused", Category: "Pod", Meaning: "a rollout is paused, so that a change of the workload is not rolled out", Rank: scene.RankFollows + 1},
-	{ID: "rollout-stalled", Category: "Pod", Meaning: "a rollout does not progress and its Pods do not say why", Rank: scene.RankFollows},
+	{ID: "rollout-stalled", Category: "Pod", Meaning: "a rollout does not progress and its Pods do not say why", Rank: scene.RankFollows, Symptom: true},
 }
 
 // rolloutStalled finds Deployments whose rollout does not progress. Why usually
@@ -286,7 +286,7 @@ var statefulRules = scene.Area{Name: "stateful", SceneRules: []scene.SceneRule{w
 
 var statefulCauses = []scene.Cause{
 	{ID: "statefulset-service-missing", Category: "Service", Meaning: "the Service that gives a StatefulSet's Pods their names does not exist", Rank: scene.RankShown + 8},
-	{ID: "statefulset-waits-for-predecessor", Category: "Pod", Meaning: "a StatefulSet makes no further Pod before an earlier one is ready", Rank: scene.RankFollows},
+	{ID: "statefulset-waits-for-predecessor", Category: "Pod", Meaning: "a StatefulSet makes no further Pod before an earlier one is ready", Rank: scene.RankFollows, Symptom: true},
 }
 
 // waitsForPredecessor finds StatefulSets that make their Pods one after the other

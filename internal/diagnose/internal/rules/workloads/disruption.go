@@ -183,7 +183,7 @@ func budgetFinding(s *scene.Scene, b *scene.Read[policyv1.PodDisruptionBudget], 
 var evictionRules = scene.Area{Name: "eviction", Rules: []scene.Rule{podEvicted, podEvictedAgain, podPreempted, podRejected}, Causes: evictionCauses}
 
 var evictionCauses = []scene.Cause{
-	{ID: "pod-evicted", Category: "Node", Meaning: "a Pod was evicted by its node, which was short of a resource, or because it used more than it may", Rank: scene.RankStated},
+	{ID: "pod-evicted", Category: "Node", Meaning: "a Pod was evicted by its node, which was short of a resource, or because it used more than it may", Rank: scene.RankStated, Symptom: true},
 	{ID: "pod-preempted", Category: "Pod", Meaning: "a Pod had to give way to one of higher priority", Rank: scene.RankStated + 1},
 }
 

@@ -19,7 +19,7 @@ var finalizerRules = scene.Area{Name: "finalizer", SceneRules: []scene.SceneRule
 
 var finalizerCauses = []scene.Cause{
 	{ID: "finalizer-deadlock", Category: "Cluster", Meaning: "an object is being deleted and a finalizer that nobody removes keeps it", Rank: scene.RankStated},
-	{ID: "pod-stuck-terminating", Category: "Pod", Meaning: "a Pod is being deleted and is still there long after its grace period", Rank: scene.RankFollows + 10},
+	{ID: "pod-stuck-terminating", Category: "Pod", Meaning: "a Pod is being deleted and is still there long after its grace period", Rank: scene.RankFollows + 10, Symptom: true},
 }
 
 // isDeletionStuck reports whether an object has been deleted for too long. A Pod's

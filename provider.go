@@ -8,7 +8,9 @@ const (
 	Anthropic Provider = "anthropic" // Messages
 	OpenAI    Provider = "openai"    // Responses and Chat Completions
 	Google    Provider = "google"    // Gemini generateContent
+	// OpenRouter passes on to the models of many, by Chat Completions.
+	OpenRouter Provider = "openrouter"
 )
 
 // Providers are all of them.
-func Providers() []Provider { return []Provider{Anthropic, OpenAI, Google} }
+func Providers() []Provider { return []Provider{Anthropic, OpenAI, Google, OpenRouter} }

@@ -69,6 +69,9 @@ type Executor struct {
 	// Versions are those that it was tested with, the preferred one first. Another
 	// one may work; doctor says so.
 	Versions []string
+	// Loop says that it is our own: the worker runs it itself, without a program and a sandbox.
+	// SingleCall has its model answer at once, without tools.
+	Loop, SingleCall bool
 	// NeedsModel says that it cannot work without a model key.
 	NeedsModel bool
 	// Providers are those whose models it can use, the usual one first.
@@ -160,9 +163,9 @@ type Verdict struct {
 	Usage nightcrier.Usage
 }
 
-// Executors lists every executor that runs in a sandbox, by name.
+// Executors lists every executor, by name.
 func Executors() []Executor {
-	return []Executor{claudeCode(), codexExecutor(), geminiExecutor(), gooseExecutor(), scriptExecutor(), triageScript()}
+	return []Executor{claudeCode(), codexExecutor(), geminiExecutor(), gooseExecutor(), ptcExecutor(), llmExecutor(), scriptExecutor(), triageScript()}
 }
 
 // CLIs are the executors that a vendor's program stands behind.
@@ -174,7 +177,7 @@ func CLIs() []Executor {
 // says that it cannot work so.
 func (e Executor) WithoutShell() (Executor, error) {
 	switch {
-	case e.UsesTools:
+	case e.UsesTools, e.Loop:
 		return e, nil
 	case e.ToolPrefix == "":
 		return e, nightcrier.Errorf(nightcrier.Invalid, "executor %s cannot work without a shell: choose another agent.executor, or leave agent.shell at true", e.Name)

@@ -106,7 +106,7 @@ func (p *claudeParser) parseSystem(l claudeLine) []journal.Item {
 		_ = json.Unmarshal(l.Message, &why) // no text, no harm
 		call := p.calls.waitingCall(l.ToolUseID)
 		call.Tool = cutWord(l.ToolName)
-		return []journal.Item{newDenialItem(call, why)}
+		return []journal.Item{NewDenialItem(call, why)}
 	}
 	return nil
 }
@@ -147,12 +147,12 @@ func (p *claudeParser) parseMessage(l claudeLine) []journal.Item {
 	for _, b := range parseBlocks(said.Content) {
 		switch b.Type {
 		case "text":
-			items = append(items, newMessageItem(l.Type, b.Text))
+			items = append(items, NewMessageItem(l.Type, b.Text))
 			if l.Type == "assistant" {
 				p.verdict.FinalMessage = b.Text
 			}
 		case "tool_use":
-			c := toolCall(b.ID, b.Name, b.Input)
+			c := NewToolCall(b.ID, b.Name, b.Input)
 			p.calls.addCall(c)
 			items = append(items, journal.OfToolCall(c))
 		case "tool_result":
@@ -196,11 +196,11 @@ func (p *claudeParser) toolResult(b claudeBlock) (items []journal.Item) {
 		text.WriteString(part.Text)
 	}
 	call := p.calls.closeCall(b.ToolUseID)
-	r := toolResult(call, text.String(), b.IsError)
+	r := NewToolResult(call, text.String(), b.IsError)
 	if _, why, refused := strings.Cut(r.Text, hook.Refusal); refused && b.IsError {
-		items = append(items, newDenialItem(call, why))
+		items = append(items, NewDenialItem(call, why))
 	} else if b.IsError && strings.HasPrefix(r.Text, claudeNoTool) {
-		items = append(items, newDenialItem(call, "the tool is not offered"))
+		items = append(items, NewDenialItem(call, "the tool is not offered"))
 	}
 	return append(items, journal.OfToolResult(r))
 }

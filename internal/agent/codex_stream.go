@@ -145,7 +145,7 @@ func (p *codexParser) parseCompleted(i codexItem) []journal.Item {
 	switch i.Type {
 	case "agent_message":
 		p.verdict.FinalMessage = i.Text
-		return []journal.Item{newMessageItem("assistant", i.Text)}
+		return []journal.Item{NewMessageItem("assistant", i.Text)}
 	case "mcp_tool_call", "command_execution", "file_change":
 		return i.itemsOfEnd()
 	case "error": // a remark, such as that it does not know the model
@@ -163,9 +163,9 @@ func (i codexItem) itemsOfEnd() []journal.Item {
 	text.WriteString(i.Output + i.Error.Message)
 	call := commandCall(i.ID, i.toolName(), i.Command, nil)
 	failed := i.Status == "failed" || i.Status == "declined" || i.ExitCode != nil && *i.ExitCode != 0
-	items := []journal.Item{journal.OfToolResult(toolResult(call, text.String(), failed))}
+	items := []journal.Item{journal.OfToolResult(NewToolResult(call, text.String(), failed))}
 	if i.Status == "declined" || strings.Contains(i.Error.Message, "requires approval") {
-		items = append(items, newDenialItem(call, i.Error.Message))
+		items = append(items, NewDenialItem(call, i.Error.Message))
 	}
 	return items
 }

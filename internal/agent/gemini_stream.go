@@ -135,7 +135,7 @@ func (p *geminiParser) End() []journal.Item {
 	if p.told == p.text.Len() {
 		return nil
 	}
-	said := newMessageItem("assistant", p.text.String()[p.told:])
+	said := NewMessageItem("assistant", p.text.String()[p.told:])
 	p.told = p.text.Len()
 	return []journal.Item{said}
 }
@@ -143,7 +143,7 @@ func (p *geminiParser) End() []journal.Item {
 func (p *geminiParser) parseCall(l geminiLine) journal.Item {
 	p.text.Reset()
 	p.told = 0
-	c := toolCall(l.ToolID, l.ToolName, l.Parameters)
+	c := NewToolCall(l.ToolID, l.ToolName, l.Parameters)
 	p.calls.addCall(c)
 	return journal.OfToolCall(c)
 }
@@ -153,11 +153,11 @@ func (p *geminiParser) parseCall(l geminiLine) journal.Item {
 func (p *geminiParser) toolResult(l geminiLine) (items []journal.Item) {
 	call := p.calls.closeCall(l.ToolID)
 	if geminiDenied(l) {
-		items = append(items, newDenialItem(call, l.Error.Message))
+		items = append(items, NewDenialItem(call, l.Error.Message))
 	}
 	text := l.Output
 	text = cmp.Or(text, l.Error.Message)
-	return append(items, journal.OfToolResult(toolResult(call, text, l.Status == "error")))
+	return append(items, journal.OfToolResult(NewToolResult(call, text, l.Status == "error")))
 }
 
 // geminiDenied tells a refusal from a tool that failed: by a rule, because the tool

@@ -170,7 +170,7 @@ func (p *gooseParser) addText(l gooseLine, piece string) []journal.Item {
 		p.text.Reset()
 	}
 	if l.Message.Role != "assistant" {
-		return append(items, newMessageItem(l.Message.Role, piece))
+		return append(items, NewMessageItem(l.Message.Role, piece))
 	}
 	p.verdict.Failed, p.verdict.Class, p.verdict.Reason, p.verdict.Terminal = false, "", "", ""
 	kept := text.KeepBytes(piece, maxFinal-p.text.Len())
@@ -290,11 +290,11 @@ func (p *gooseParser) parseCall(part goosePart) []journal.Item {
 	if m := gooseUnknown.FindStringSubmatch(part.ToolCall.Error); m != nil {
 		call.Name = m[1]
 	}
-	c := toolCall(part.ID, call.Name, call.Arguments)
+	c := NewToolCall(part.ID, call.Name, call.Arguments)
 	p.calls.addCall(c)
 	items := []journal.Item{journal.OfToolCall(c)}
 	if part.ToolCall.Status == "error" && gooseUnknown.MatchString(part.ToolCall.Error) {
-		items = append(items, newDenialItem(c, part.ToolCall.Error))
+		items = append(items, NewDenialItem(c, part.ToolCall.Error))
 	}
 	return items
 }
@@ -306,9 +306,9 @@ func (p *gooseParser) parseResult(part goosePart) []journal.Item {
 	text, failed := gooseResult(part.ToolResult)
 	call := p.calls.closeCall(part.ID)
 	if !strings.HasPrefix(text, gooseDeclined) {
-		return []journal.Item{journal.OfToolResult(toolResult(call, text, failed))}
+		return []journal.Item{journal.OfToolResult(NewToolResult(call, text, failed))}
 	}
-	return []journal.Item{newDenialItem(call, gooseDeclined), journal.OfToolResult(toolResult(call, text, true))}
+	return []journal.Item{NewDenialItem(call, gooseDeclined), journal.OfToolResult(NewToolResult(call, text, true))}
 }
 
 func gooseResult(o gooseOutcome) (text string, failed bool) {

@@ -36,6 +36,8 @@ type Spec struct {
 	// those that may be asked beside it; empty is any.
 	Model  string   `json:"model,omitempty"`
 	Models []string `json:"models,omitempty"`
+	// Fallbacks are asked in turn by our own agents where Model cannot answer.
+	Fallbacks []string `json:"fallbacks,omitempty"`
 	// Provider is whose API the model speaks; empty is the executor's usual one.
 	Provider nightcrier.Provider `json:"provider,omitempty"`
 	// BaseURL is where the model is called; empty is the provider's own address.
@@ -46,6 +48,10 @@ type Spec struct {
 	MaxTurns int `json:"maxTurns,omitempty"`
 	// MaxTokens bounds one answer of the model, in tokens; 0 is the guard's own bound.
 	MaxTokens int `json:"maxTokens,omitempty"`
+	// Thinking is how many tokens of an answer of our own agents may be thoughts; 0 is none.
+	Thinking int `json:"thinking,omitempty"`
+	// Verify are criteria that our own agents hold their work against.
+	Verify []string `json:"verify,omitempty"`
 	// Prices are what models cost, as price.ParseEntry reads them, before the known prices.
 	Prices []string `json:"prices,omitempty"`
 	// Budget bounds what is spent on models; its zero value bounds nothing.

@@ -47,7 +47,8 @@ func cutWord(s string) string { return text.KeepBytes(s, maxWord) }
 // cutReason bounds why something failed or was refused.
 func cutReason(s string) string { return text.KeepWords(s, maxReason) }
 
-func newMessageItem(role, said string) journal.Item {
+// NewMessageItem tells of what was said, by whom.
+func NewMessageItem(role, said string) journal.Item {
 	kept := text.KeepWords(said, maxText)
 	return journal.OfMessage(journal.Message{Role: cutWord(role), Text: kept, Truncated: len(kept) < len(said)})
 }
@@ -57,8 +58,8 @@ func logText(stream, said string) journal.Log {
 	return journal.Log{Stream: stream, Text: kept, Truncated: len(kept) < len(said)}
 }
 
-// toolCall is a call with the command that stands in its input; most tools have none.
-func toolCall(id, tool string, input json.RawMessage) journal.ToolCall {
+// NewToolCall is a call with the command that stands in its input; most tools have none.
+func NewToolCall(id, tool string, input json.RawMessage) journal.ToolCall {
 	var in struct {
 		Command string `json:"command"`
 	}
@@ -75,14 +76,14 @@ func commandCall(id, tool, command string, input json.RawMessage) journal.ToolCa
 	return journal.ToolCall{ID: cutWord(id), Tool: cutWord(tool), Command: command, Input: input}
 }
 
-// toolResult is what a call came to.
-func toolResult(call journal.ToolCall, said string, failed bool) journal.ToolResult {
+// NewToolResult is what a call came to.
+func NewToolResult(call journal.ToolCall, said string, failed bool) journal.ToolResult {
 	kept := text.KeepWords(said, maxText)
 	return journal.ToolResult{ID: call.ID, Tool: call.Tool, Command: call.Command, Error: failed, Bytes: len(said), Text: kept, Truncated: len(kept) < len(said)}
 }
 
-// newDenialItem tells of a call that was refused, for that reason.
-func newDenialItem(call journal.ToolCall, why string) journal.Item {
+// NewDenialItem tells of a call that was refused, for that reason.
+func NewDenialItem(call journal.ToolCall, why string) journal.Item {
 	return journal.OfDenial(journal.Denial{ID: call.ID, Tool: call.Tool, Command: call.Command, Message: cutReason(why)})
 }
 

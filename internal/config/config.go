@@ -117,6 +117,8 @@ const (
 	Builtin    = "builtin"
 	Script     = "script"
 	ClaudeCode = "claude-code"
+	// SingleCall asks a model once, for skills that are no agents.
+	SingleCall = "llm"
 )
 
 // Agent says who investigates and within which bounds.

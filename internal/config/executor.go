@@ -15,19 +15,29 @@ import (
 // Executors are the names of all who can investigate.
 func Executors() []string {
 	names := []string{Builtin, Script}
-	for _, e := range agent.CLIs() {
-		names = append(names, e.Name)
+	for _, e := range modelled() {
+		if !e.SingleCall {
+			names = append(names, e.Name)
+		}
 	}
 	return names
 }
 
-// cliOf returns the executor of that name, if it is one with a CLI.
-func cliOf(executor string) (agent.Executor, bool) {
-	return cliThat(func(e agent.Executor) bool { return e.Name == executor })
+// modelled are the executors that ask a model by themselves: the CLIs, and our own.
+func modelled() []agent.Executor {
+	return slices.DeleteFunc(agent.Executors(), func(e agent.Executor) bool { return !e.Loop && e.Command == "" })
+}
+
+// modelledOf returns the executor of that name, if it is one that asks a model.
+func modelledOf(executor string) (agent.Executor, bool) {
+	return firstThat(modelled(), func(e agent.Executor) bool { return e.Name == executor })
 }
 
 func cliThat(fits func(agent.Executor) bool) (agent.Executor, bool) {
-	all := agent.CLIs()
+	return firstThat(agent.CLIs(), fits)
+}
+
+func firstThat(all []agent.Executor, fits func(agent.Executor) bool) (agent.Executor, bool) {
 	if i := slices.IndexFunc(all, fits); i >= 0 {
 		return all[i], true
 	}
@@ -116,7 +126,7 @@ func (l *loader) chooseProvider(cfg *Config) {
 		a.Provider = providersOf(a.Executor, a.CLI)[0]
 		cfg.origins["agent.provider"] = Origin{Layer: LayerDerived, Name: "the usual one of " + a.Executor}
 	}
-	if cli, ok := cliOf(a.Executor); ok && !slices.Contains(cli.Providers, a.Provider) {
+	if cli, ok := modelledOf(a.Executor); ok && !slices.Contains(cli.Providers, a.Provider) {
 		l.problemAt(cfg, "agent.provider", fmt.Errorf("%s cannot use %s: use %s, or another agent.executor", cli.Name, a.Provider, texts.JoinWords(providerWords(cli.Providers), "or")))
 	}
 	if a.Model == "" {
@@ -162,7 +172,7 @@ func (l *loader) modelAPIs() map[nightcrier.Provider]modelAPI {
 // providersOf are those that an executor can use, the usual one first; a script is
 // taken to use the CLI that it was told.
 func providersOf(executor, cli string) []nightcrier.Provider {
-	e, ok := cliOf(executor)
+	e, ok := modelledOf(executor)
 	if !ok && executor == Script {
 		e, ok = cliThat(func(e agent.Executor) bool { return e.Command == cli })
 	}
@@ -175,7 +185,7 @@ func providersOf(executor, cli string) []nightcrier.Provider {
 // defaultModel is what is asked for where no model is configured. Scripts have
 // always been told sonnet.
 func defaultModel(executor string, p nightcrier.Provider) string {
-	if e, ok := cliOf(executor); ok {
+	if e, ok := modelledOf(executor); ok {
 		return e.DefaultModel
 	}
 	if p == nightcrier.Anthropic {
@@ -194,6 +204,7 @@ func (l *loader) checkCLI(cfg *Config, cli agent.Executor) {
 		l.problemAt(cfg, "agent.model", fmt.Errorf("is not set, and %s has none of its own: name a model of %s there or in AGENT_MODEL", cli.Name, a.Provider))
 	}
 	switch command := cmp.Or(a.Command, cli.Command); {
+	case cli.Loop:
 	case strings.Contains(command, "/"):
 		if err := checkExecutable(command); err != nil {
 			l.problemAt(cfg, "agent.command", fmt.Errorf("%s %w", command, err))
@@ -250,6 +261,26 @@ func variablesOf(path string, p nightcrier.Provider) (names []string) {
 // command and its model go with it where they are another CLI's; the key is that of
 // its provider, unset where there is none.
 func (c *Config) AgentFor(executor string) (Agent, error) {
+	a, err := c.agentOn(executor)
+	if err == nil {
+		err = a.checkModel()
+	}
+	if err != nil {
+		return Agent{}, err
+	}
+	return a, nil
+}
+
+// checkModel says that a model has to be named and is not.
+func (a *Agent) checkModel() error {
+	if who, _ := modelledOf(a.Executor); who.NamesModel && a.Model == "" {
+		return nightcrier.Errorf(nightcrier.Invalid, "executor %s needs agent.model: name a model of %s", a.Executor, a.Provider)
+	}
+	return nil
+}
+
+// agentOn is AgentFor, where the model may be named by somebody else.
+func (c *Config) agentOn(executor string) (Agent, error) {
 	a := c.Agent
 	if executor == a.Executor || executor == "" {
 		return a, nil
@@ -270,23 +301,24 @@ func (c *Config) AgentFor(executor string) (Agent, error) {
 	if err := a.checkShell(); err != nil {
 		return Agent{}, err
 	}
-	if a.Model = cmp.Or(a.Model, defaultModel(executor, a.Provider)); a.Model == "" {
-		if cli, _ := cliOf(executor); cli.NamesModel {
-			return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor %s needs agent.model: name a model of %s", executor, a.Provider)
-		}
-	}
+	a.Model = cmp.Or(a.Model, defaultModel(executor, a.Provider))
+	return a, c.reachModel(&a)
+}
+
+// reachModel has an agent reach its provider, where that is another one than the configured.
+func (c *Config) reachModel(a *Agent) error {
 	if a.Provider != c.Agent.Provider {
 		m := c.models[a.Provider]
 		if m.wrong != nil {
-			return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "executor %s: %w", executor, m.wrong)
+			return nightcrier.Errorf(nightcrier.Invalid, "executor %s: %w", a.Executor, m.wrong)
 		}
 		a.BaseURL, a.APIKey = m.baseURL, m.key
 	}
 	a.Keyless = a.isKeyless()
 	if err := a.checkKey(); err != nil {
-		return Agent{}, fmt.Errorf("the base URL of %s %w", a.Provider, err)
+		return fmt.Errorf("the base URL of %s %w", a.Provider, err)
 	}
-	return a, nil
+	return nil
 }
 
 // CheckAddress says what is wrong with the address that was set for a provider that is

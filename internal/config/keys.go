@@ -257,12 +257,13 @@ func agentKeys() []key {
 		{path: "agent.base_url", typ: textType(checkModelURL),
 			doc: "base URL of the model API; unset means the vendor's own",
 			also: []spelling{envSpelling("ANTHROPIC_BASE_URL").withProvider(nightcrier.Anthropic), envSpelling("OPENAI_BASE_URL").withProvider(nightcrier.OpenAI),
-				envSpelling("GOOGLE_GEMINI_BASE_URL").withProvider(nightcrier.Google)},
+				envSpelling("GOOGLE_GEMINI_BASE_URL").withProvider(nightcrier.Google), envSpelling("OPENROUTER_BASE_URL").withProvider(nightcrier.OpenRouter)},
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.BaseURL }},
 		{path: "agent.api_key", typ: secretType(checkAPIKey),
 			doc: "key of the model API; better set in the environment than in a file",
 			also: []spelling{envSpelling("ANTHROPIC_API_KEY").withProvider(nightcrier.Anthropic), envSpelling("CLAUDE_API_KEY").withProvider(nightcrier.Anthropic),
-				envSpelling("OPENAI_API_KEY").withProvider(nightcrier.OpenAI), envSpelling("GEMINI_API_KEY").withProvider(nightcrier.Google), envSpelling("GOOGLE_API_KEY").withProvider(nightcrier.Google)},
+				envSpelling("OPENAI_API_KEY").withProvider(nightcrier.OpenAI), envSpelling("GEMINI_API_KEY").withProvider(nightcrier.Google), envSpelling("GOOGLE_API_KEY").withProvider(nightcrier.Google),
+				envSpelling("OPENROUTER_API_KEY").withProvider(nightcrier.OpenRouter)},
 			field: func(c *Config, _ *Cluster) any { return &c.Agent.APIKey }},
 	}
 }

@@ -305,6 +305,8 @@ var otherSpellings = map[string]struct {
 	"CLAUDE_API_KEY":                          {"k", "k"},
 	"OPENAI_BASE_URL":                         {"https://h/v1", "https://h/v1"},
 	"OPENAI_API_KEY":                          {"k", "k"},
+	"OPENROUTER_BASE_URL":                     {"https://h/", "https://h/"},
+	"OPENROUTER_API_KEY":                      {"k", "k"},
 	"GOOGLE_GEMINI_BASE_URL":                  {"https://h/", "https://h/"},
 	"GEMINI_API_KEY":                          {"k", "k"},
 	"GOOGLE_API_KEY":                          {"k", "k"},

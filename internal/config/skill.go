@@ -20,7 +20,7 @@ func (c *Config) AgentOfSkill(s *skill.Skill) (agent.Spec, error) {
 	refuse := func(format string, args ...any) (agent.Spec, error) {
 		return agent.Spec{}, nightcrier.Errorf(nightcrier.Refused, "the skill %s cannot be executed: %w", s.FullName(), fmt.Errorf(format, args...))
 	}
-	a, err := c.AgentFor(set.Executor)
+	a, err := c.agentOf(&set)
 	if err != nil {
 		return refuse("%w", err)
 	}
@@ -35,18 +35,67 @@ func (c *Config) AgentOfSkill(s *skill.Skill) (agent.Spec, error) {
 		spec.MaxTokens = set.MaxTokens
 	}
 	if set.Model != "" {
-		vendor, model, named := strings.Cut(set.Model, "/")
-		if named && vendor != string(a.Provider) {
-			return refuse("its model %.100q is not one of %s, which %s asks here", set.Model, a.Provider, a.Executor)
+		if spec.Model, err = modelAt(a.Provider, set.Model); err != nil {
+			return refuse("its model %w, which %s asks here", err, a.Executor)
 		}
-		if spec.Model = set.Model; named {
-			spec.Model = model
+	}
+	a.Model = spec.Model
+	if err := a.checkModel(); err != nil {
+		return refuse("%w", err)
+	}
+	for _, name := range set.Fallbacks {
+		model, err := modelAt(a.Provider, name)
+		if err != nil {
+			return refuse("of its fallback_models, %w, which %s asks here", err, a.Executor)
+		}
+		spec.Fallbacks = append(spec.Fallbacks, model)
+	}
+	if who, err := agent.For(a.Executor); err == nil && who.Loop {
+		spec.Thinking, spec.Verify = set.Thinking, set.Verify
+		if set.MaxTokens == 0 && (spec.MaxTokens == 0 || spec.MaxTokens > agent.DefaultLoopTokens) {
+			spec.MaxTokens = agent.DefaultLoopTokens
 		}
 	}
 	if spec.ToolServers, err = c.serversFor(set.Tools); err != nil {
 		return refuse("%w", err)
 	}
 	return spec, nil
+}
+
+// agentOf is the agent that a skill asks for. One that is a single call of a model needs no
+// executor: OpenRouter is asked where its key is set, and else Anthropic.
+func (c *Config) agentOf(set *skill.Settings) (Agent, error) {
+	if !set.IsSingleCall() {
+		return c.agentOn(set.Executor)
+	}
+	a := c.Agent
+	a.Executor, a.Command, a.Model = SingleCall, "", ""
+	a.Provider = nightcrier.Anthropic
+	if c.ModelKey(nightcrier.OpenRouter).IsSet() {
+		a.Provider = nightcrier.OpenRouter
+	}
+	if err := c.reachModel(&a); err != nil {
+		return Agent{}, err
+	}
+	if !a.APIKey.IsSet() && !a.Keyless {
+		return Agent{}, nightcrier.Errorf(nightcrier.Invalid, "no model can be asked: set %s or %s", KeyVariables(nightcrier.OpenRouter)[0], KeyVariables(nightcrier.Anthropic)[0])
+	}
+	return a, nil
+}
+
+// modelAt is what a provider calls a model of that name, in which its vendor may stand in front.
+// OpenRouter knows models by both; a vendor writes the numbers of its own with a dash.
+func modelAt(p nightcrier.Provider, name string) (string, error) {
+	vendor, model, named := strings.Cut(name, "/")
+	switch {
+	case !named || p == nightcrier.OpenRouter:
+		return name, nil
+	case vendor != string(p):
+		return "", fmt.Errorf("%.100q is not one of %s", name, p)
+	case p == nightcrier.Anthropic:
+		return strings.ReplaceAll(model, ".", "-"), nil
+	}
+	return model, nil
 }
 
 // serversFor are the configured tool servers, narrowed to what a skill wants of them.

@@ -126,7 +126,7 @@ func (l *loader) checkToolServers(cfg *Config) {
 			}
 		}
 	}
-	if _, cli := cliOf(cfg.Agent.Executor); len(cfg.ToolServers) > 0 && !cli && !l.hasProblem("agent.executor") {
+	if _, cli := modelledOf(cfg.Agent.Executor); len(cfg.ToolServers) > 0 && !cli && !l.hasProblem("agent.executor") {
 		l.addWarning(l.toolPlaces[0], "tool_servers", "has no effect: the executor "+cfg.Agent.Executor+" uses no tools of others")
 	}
 }

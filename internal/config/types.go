@@ -139,7 +139,7 @@ func choiceType(built []string, later ...string) valueType {
 
 // providerType is one of those whose API is spoken.
 func providerType() valueType {
-	t := choiceType([]string{string(nightcrier.Anthropic), string(nightcrier.OpenAI), string(nightcrier.Google)})
+	t := choiceType(providerWords(nightcrier.Providers()))
 	word := t.parse
 	t.parse = func(words []string) (any, error) {
 		v, err := word(words)

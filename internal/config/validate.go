@@ -138,7 +138,7 @@ func (l *loader) checkSource(cfg *Config, c *Cluster, i int, endpoints map[strin
 func (l *loader) checkAgent(cfg *Config) {
 	a := &cfg.Agent
 	a.Keyless = a.isKeyless()
-	if cli, ok := cliOf(a.Executor); ok {
+	if cli, ok := modelledOf(a.Executor); ok {
 		l.checkCLI(cfg, cli)
 	} else if a.Executor == Script {
 		l.checkScript(cfg)

@@ -105,11 +105,33 @@ func (s *Session) finalWords() (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(map[string]string{summaryKey: text.CutBytes(string(said), store.MaxStepOutput/2)})
+	words := map[string]any{summaryKey: text.CutBytes(string(said), store.MaxStepOutput/2)}
+	if shown, err := s.Workspace.Uncollected(richName); err == nil && len(shown) < store.MaxStepOutput/2 && json.Valid(shown) {
+		words[richKey] = json.RawMessage(s.Mask.String(string(shown)))
+	}
+	raw, err := json.Marshal(words)
 	if len(raw) > store.MaxStepOutput { // a byte may take six
 		raw, err = json.Marshal(map[string]string{summaryKey: text.CutBytes(string(said), store.MaxStepOutput/8)})
 	}
 	return raw, err
+}
+
+// richName is the file of what an agent handed in to be shown to people, and richKey where later
+// steps find it beside its last words.
+const (
+	richName = "rich_output.json"
+	richKey  = "rich_output"
+)
+
+// unfence takes off the fence that models put around JSON.
+func unfence(said []byte) []byte {
+	said = bytes.TrimSpace(said)
+	inner, fenced := bytes.CutPrefix(said, []byte("```"))
+	inner, closed := bytes.CutSuffix(inner, []byte("```"))
+	if !fenced || !closed {
+		return said
+	}
+	return bytes.TrimSpace(bytes.TrimPrefix(inner, []byte("json")))
 }
 
 // schemaContract is JSON that a schema describes, in a file or as the agent's last words.
@@ -126,6 +148,7 @@ func (c schemaContract) Validate(_ context.Context, s *Session) (Found, error) {
 	}
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		raw, err = s.Workspace.ReadFile(FinalMessage)
+		raw = unfence(raw)
 	}
 	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		return Found{Problems: []string{ResultFile + " is missing"}}, nil
@@ -151,7 +174,10 @@ func (c schemaContract) Validate(_ context.Context, s *Session) (Found, error) {
 const maxProblem = 1 << 10
 
 // AskAgain implements Deliverable.
-func (c schemaContract) AskAgain(_ *Session, problems []string) []byte {
+func (c schemaContract) AskAgain(s *Session, problems []string) []byte {
+	if who, err := s.Order.Executor(); err == nil && who.AnswersOnly {
+		return askAgain(problems, fmt.Sprintf("Deliver it again: your last message is one JSON document and nothing else, as this JSON Schema says:\n\n%s\n", c.source))
+	}
 	return askAgain(problems, fmt.Sprintf("Write %s again: one JSON document, as this JSON Schema says:\n\n%s\n", ResultFile, c.source))
 }
 

@@ -33,12 +33,16 @@ const (
 
 // Settings are what a skill says of how it is executed. A zero value is left to the operator.
 type Settings struct {
-	Domain    string        `json:"domain,omitempty"`
-	Role      string        `json:"role"`
-	Executor  string        `json:"executor,omitempty"`
-	Model     string        `json:"model,omitempty"`
-	MaxTurns  int           `json:"maxTurns,omitempty"`
-	MaxTokens int           `json:"maxTokens,omitempty"`
+	Domain    string `json:"domain,omitempty"`
+	Role      string `json:"role"`
+	Executor  string `json:"executor,omitempty"`
+	Model     string `json:"model,omitempty"`
+	MaxTurns  int    `json:"maxTurns,omitempty"`
+	MaxTokens int    `json:"maxTokens,omitempty"`
+	// Thinking is how many tokens of an answer may be thoughts, Fallbacks the models that are asked
+	// where Model cannot answer: of our own agents alone.
+	Thinking  int           `json:"thinking,omitempty"`
+	Fallbacks []string      `json:"fallbacks,omitempty"`
 	Timeout   time.Duration `json:"timeout,omitempty"`
 	BudgetUSD float64       `json:"budgetUsd,omitempty"`
 	// Deliver is what it has to leave, nil for what it says last.
@@ -52,6 +56,14 @@ type Settings struct {
 	Disabled bool `json:"disabled,omitempty"`
 	// Configured says that there is a configuration: then it must be complete.
 	Configured bool `json:"configured,omitempty"`
+}
+
+// IsAgent says that the skill works in steps, with tools.
+func (s *Settings) IsAgent() bool { return s.Role == RoleAgent }
+
+// IsSingleCall says that the skill is one call of a model.
+func (s *Settings) IsSingleCall() bool {
+	return s.Role == RoleManager || s.Role == RoleSpecialist || s.Role == RoleField
 }
 
 // Deliver is what a skill has to leave: one of them.
@@ -168,6 +180,7 @@ func (s *Skill) readConfigured(c section) (block section) {
 		own.add(Refuse, "deploy_status", "it is disabled: no step executes it")
 	}
 	block = s.readAgent(c)
+	set.Fallbacks = append(own.texts("fallback_models"), block.texts("fallback_models")...)
 	budget := c.below("guardrails").below("budget")
 	set.BudgetUSD = lowest(own.dollars("cost_budget"), own.dollars("cost_budget_per_execution"),
 		budget.dollars("max_per_execution"), budget.dollars("max_cost_per_execution"), budget.dollars("max_cost_per_alert"))
@@ -201,6 +214,9 @@ func (s *Skill) readAgent(c section) section {
 	set := &s.Settings
 	set.Executor, set.Timeout = block.text("executor"), block.duration("timeout")
 	set.MaxTurns, set.MaxTokens = block.count("max_iterations", 1000), block.count("max_tokens", 1<<20)
+	if block.text("budget_tokens") != "0" { // which is how it is said that there are to be none
+		set.Thinking = block.count("budget_tokens", 1<<20)
+	}
 	return block
 }
 
@@ -273,16 +289,16 @@ func (s *Skill) lintSettings(block section, f *findings) {
 	case !slices.Contains(executorNames(), set.Executor):
 		block.add(Fail, "executor", "%s is no executor%s: write one of %s", text.CutLine(set.Executor, 40), text.SuggestName(" (did you mean %s?)", set.Executor, executorNames()), strings.Join(executorNames(), ", "))
 	}
-	if len(set.Verify) > 0 && set.Role != RoleAgent {
+	if len(set.Verify) > 0 && !set.IsAgent() {
 		f.add(Warn, configFile, 0, "verify has no effect here: only an agent can check its work")
 	}
 }
 
 // executorNames are those of the executors that a skill may name.
 func executorNames() []string {
-	names := []string{"ptc", "llm"}
+	var names []string
 	for _, e := range agent.Executors() {
-		if !slices.Contains(names, e.Name) {
+		if !e.SingleCall {
 			names = append(names, e.Name)
 		}
 	}
@@ -311,18 +327,11 @@ func (s *Skill) FullName() string { return path.Join(s.Settings.Domain, s.Name) 
 
 // CheckRunnable says in one line why a step cannot execute the skill, nil when one can.
 func (s *Skill) CheckRunnable() error {
-	set := s.Settings
 	refuse := func(format string, args ...any) error {
 		return nightcrier.Errorf(nightcrier.Refused, "the skill %s cannot be executed: %s", s.FullName(), fmt.Sprintf(format, args...))
 	}
 	if i := slices.IndexFunc(s.Findings, func(f Finding) bool { return f.Level == Refuse }); i >= 0 {
 		return refuse("%s", s.Findings[i])
-	}
-	switch {
-	case set.Role == RoleManager, set.Role == RoleSpecialist, set.Role == RoleField:
-		return refuse("its role is %s, one call of a model, which this version does not make; it executes role: agent", set.Role)
-	case set.Executor == "ptc", set.Executor == "llm":
-		return refuse("this version does not have the executor %s; it has those of CLIs, such as claude-code", set.Executor)
 	}
 	if n := len(s.Instructions()); n > maxInstructions {
 		return refuse("its SKILL.md and what stands above it have %d KiB; an agent is given at most %d: move what is needed seldom into references/", n>>10, maxInstructions>>10)

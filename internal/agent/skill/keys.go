@@ -28,8 +28,8 @@ func Keys() []Key {
 	const bounds = "the operator's bounds hold"
 	return []Key{
 		{"agent", Used, ""}, {"sandbox", Used, ""}, {"agent.executor", Used, ""}, {"agent.max_iterations", Used, ""},
-		{"agent.max_tokens", Used, ""}, {"agent.timeout", Used, ""},
-		{"agent.backend", Unused, bounds}, {"agent.budget_tokens", Unused, "the model's own default of thinking holds"}, {"agent.cpu", Unused, bounds},
+		{"agent.max_tokens", Used, ""}, {"agent.timeout", Used, ""}, {"agent.budget_tokens", Used, ""}, {"agent.fallback_models", Used, ""}, {"skills.fallback_models", Used, ""},
+		{"agent.backend", Unused, bounds}, {"agent.cpu", Unused, bounds},
 		{"agent.memory", Unused, bounds}, {"agent.template", Unused, "there is one kind of sandbox"},
 		{"deliver", Used, ""}, {"deliver.files", Used, ""}, {"deliver.report", Used, ""}, {"deliver.schema", Used, ""},
 		{"description", Shown, ""}, {"display", Shown, ""}, {"domain", Used, ""}, {"domain.description", Shown, ""}, {"domain.name", Used, ""}, {"domain.owner", Shown, ""},
@@ -45,7 +45,7 @@ func Keys() []Key {
 		{"skills", Used, ""}, {"skills.cost_budget", Used, ""}, {"skills.cost_budget_per_execution", Used, ""}, {"skills.deploy_status", Used, ""}, {"skills.model", Used, ""},
 		{"skills.name", Used, ""}, {"skills.path", Unused, ""}, {"skills.role", Used, ""},
 		{"skills.triggers", Shown, startsIt}, {"skills.version", Used, ""}, {"triggers", Shown, startsIt},
-		{"verify", Used, ""}, {"verify.criteria", Used, ""}, {"verify.enabled", Used, ""}, {"verify.max_retries", Unused, "the agent is told the criteria, and checks its work itself"},
+		{"verify", Used, ""}, {"verify.criteria", Used, ""}, {"verify.enabled", Used, ""}, {"verify.max_retries", Unused, "ptc mends its work once, and a CLI is told the criteria"},
 	}
 }
 

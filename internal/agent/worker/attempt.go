@@ -29,6 +29,10 @@ func (w *worker) runAttempt(ctx context.Context) nightcrier.AgentResult {
 	}
 	a := &attempt{worker: w, blocked: blocked{worker: w}}
 	defer a.endUpTo(endOfAll)
+	if e, err := agent.For(w.spec.Executor); err == nil && e.Loop {
+		a.executor = e
+		return a.runLoop(ctx)
+	}
 	if err := a.startAgent(ctx); err != nil {
 		a.killAgent()
 		a.endUpTo(endOfTools)

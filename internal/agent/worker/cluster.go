@@ -25,15 +25,26 @@ type cluster struct {
 const agentStreams = 8
 
 // openCluster starts the guard of the cluster on l, which it takes over, and points
-// the agent's kubeconfig at it. The credential goes no further than the guard.
-func (w *worker) openCluster(l net.Listener, cred *backend.Credential, r *records) (_ *cluster, err error) {
-	c := &cluster{records: r}
+// the agent's kubeconfig at it.
+func (w *worker) openCluster(l net.Listener, cred *backend.Credential, r *records) (c *cluster, err error) {
 	defer func() {
 		if err != nil {
 			c.close()
 			l.Close() // closed already is as good
 		}
 	}()
+	if c, err = w.guardCluster(cred, r); err != nil {
+		return nil, err
+	}
+	if c.server, err = guardkube.Serve(l, c.guard); err != nil {
+		return nil, err
+	}
+	return c, w.writeKubeconfig(c.server.Kubeconfig())
+}
+
+// guardCluster makes the guard of the cluster. The credential goes no further.
+func (w *worker) guardCluster(cred *backend.Credential, r *records) (*cluster, error) {
+	c := &cluster{records: r}
 	up, err := guardkube.Dial(cred.Kubeconfig, cred.Env)
 	if err != nil {
 		return nil, err
@@ -46,21 +57,12 @@ func (w *worker) openCluster(l net.Listener, cred *backend.Credential, r *record
 		Upstream: up, Namespaces: cred.Namespaces, Mask: w.mask.Bytes, MaskLog: w.mask.Log, Evidence: r, Audit: c.auditRequest, Logger: w.log, Now: w.now,
 		Limits: guardkube.Limits{Streams: agentStreams},
 	})
-	if err != nil {
-		return nil, err
-	}
-	if c.server, err = guardkube.Serve(l, c.guard); err != nil {
-		return nil, err
-	}
-	if err = w.writeKubeconfig(c.server.Kubeconfig()); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return c, err
 }
 
 // close ends the guard.
 func (c *cluster) close() {
-	if c.server != nil {
+	if c != nil && c.server != nil {
 		_ = c.server.Close()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,11 +68,23 @@ func (a *attempt) tryCluster(_ context.Context, l net.Listener) (err error) {
 }
 
 func (a *attempt) openModel(l net.Listener) (err error) {
-	cfg := model.Config{Provider: a.modelProvider(), Upstream: a.spec.BaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
+	cfg, err := a.modelConfig()
+	if err == nil {
+		a.guard, err = model.Start(l, cfg)
+	}
+	if err != nil {
+		l.Close()
+	}
+	return err
+}
+
+// modelConfig opens the account and the record of the model's calls, and is the guard that they
+// belong to.
+func (a *attempt) modelConfig() (cfg model.Config, err error) {
+	cfg = model.Config{Provider: a.modelProvider(), Upstream: a.spec.BaseURL, Key: a.secret.ModelAPIKey, Keyless: a.spec.Keyless, Failed: a.modelFailed, Refused: a.callRefused, Logger: a.log}
 	cfg.MaxTokens, cfg.Mask = int64(a.spec.MaxTokens), a.secret.NewSeparateMasker("model").String
 	if cfg.Prices, err = price.Defaults().With(a.spec.Prices); err != nil {
-		l.Close()
-		return err
+		return cfg, err
 	}
 	cfg.Models = a.allowedModels()
 	if a.calls, err = a.openExchanges(); err != nil {
@@ -85,8 +98,7 @@ func (a *attempt) openModel(l net.Listener) (err error) {
 		a.noteAnswer(x)
 	}
 	if err := a.openAccount(); err != nil {
-		l.Close()
-		return err
+		return cfg, err
 	}
 	if a.account != nil {
 		cfg.Budget, cfg.NeedsPrice, cfg.Spent = a.account, a.spec.Budget.InMoney(), a.outOfBudget
@@ -94,17 +106,16 @@ func (a *attempt) openModel(l net.Listener) (err error) {
 	if a.executor.TurnsUncounted {
 		cfg.Answers, cfg.Exhausted = a.spec.MaxTurns, func() { a.requestStop(outOfTurns(a.spec.MaxTurns)) }
 	}
-	a.guard, err = model.Start(l, cfg)
-	if err != nil {
-		l.Close()
-	}
-	return err
+	return cfg, nil
 }
 
 // allowedModels are the names that the agent may ask for; none means any. A script's CLI asks
 // for what it likes, and a CLI without a model chooses one: agent.models alone bounds
 // these.
 func (a *attempt) allowedModels() []string {
+	if a.executor.Loop {
+		return slices.Concat([]string{a.spec.Model}, a.spec.Fallbacks, a.spec.Models)
+	}
 	if a.spec.Model == "" || a.executor.Command == "" && len(a.spec.Models) == 0 {
 		return a.spec.Models
 	}

@@ -14,18 +14,10 @@ import (
 )
 
 func (a *attempt) decideResult(exit sandbox.Exit) nightcrier.AgentResult {
-	r := agent.Decide(a.stopCause(), a.parser.Verdict(), exit, a.output.complaintText())
-	a.withdrawKeyFailure(&r)
-	a.explainFailure(&r)
-	if why := a.unreachable.Load(); why != nil && r.State == nightcrier.StateFailed {
-		// The agent knows only that its guard could not, and the guard's address.
-		r.FailureReason = "the model's API could not be reached (" + *why + "): " + r.FailureReason
-	}
+	r := a.explainResult(agent.Decide(a.stopCause(), a.parser.Verdict(), exit, a.output.complaintText()))
 	r.Layers = a.held.Layers
 	r.Missing = process.Strict(r.Layers)
 	r.Truncated = a.output.isTruncated()
-	r.Blocked = a.blocked.countAttempts()
-	r.NotChecked = a.absent
 	if r.FailureClass == nightcrier.FailStart && a.executor.Package != "" {
 		// Most often it is a version that lacks a flag.
 		r.FailureReason += fmt.Sprintf(" (%s was tested: npm install -g %s@%[1]s)", a.executor.Versions[0], a.executor.Package)
@@ -36,6 +28,19 @@ func (a *attempt) decideResult(exit sandbox.Exit) nightcrier.AgentResult {
 	if r.State == nightcrier.StateFailed && exit.OutOfProcesses {
 		r.FailureReason += fmt.Sprintf(" (over the limit of %d processes)", a.spec.MaxProcesses)
 	}
+	return r
+}
+
+// explainResult adds to a result what the guards know of it.
+func (a *attempt) explainResult(r nightcrier.AgentResult) nightcrier.AgentResult {
+	a.withdrawKeyFailure(&r)
+	a.explainFailure(&r)
+	if why := a.unreachable.Load(); why != nil && r.State == nightcrier.StateFailed {
+		// The agent knows only that its guard could not, and the guard's address.
+		r.FailureReason = "the model's API could not be reached (" + *why + "): " + r.FailureReason
+	}
+	r.Blocked = a.blocked.countAttempts()
+	r.NotChecked = a.absent
 	if a.guard != nil {
 		u := a.guard.Usage()
 		r.Usage.APIRequests = max(r.Usage.APIRequests, u.APIRequests)

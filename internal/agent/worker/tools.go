@@ -19,6 +19,14 @@ import (
 // openTools starts our MCP server on l, which it takes over. What it reads of the
 // cluster goes through the cluster's guard.
 func (a *attempt) openTools(ctx context.Context, l net.Listener) (err error) {
+	if a.tools, err = tools.Start(l, a.toolsConfig(ctx)); err != nil {
+		l.Close()
+	}
+	return err
+}
+
+// toolsConfig is what our MCP server offers. It begins the sessions with the operator's servers.
+func (a *attempt) toolsConfig(ctx context.Context) tools.Config {
 	cfg := tools.Config{
 		ClusterName: a.spec.Cluster, Workspace: a.spec.Workspace, Files: toolFiles, Logger: a.log,
 		Denied: a.toolDenials(), More: a.toolSources(), Result: a.records.Result,
@@ -31,10 +39,7 @@ func (a *attempt) openTools(ctx context.Context, l net.Listener) (err error) {
 		a.absent = servers.Absent()
 		cfg.More = append(cfg.More, servers)
 	}
-	if a.tools, err = tools.Start(l, cfg); err != nil {
-		l.Close()
-	}
-	return err
+	return cfg
 }
 
 // closeTools ends our MCP server and the commands behind it.

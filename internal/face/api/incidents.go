@@ -92,7 +92,7 @@ func (q *reportQuery) requestedForm() string {
 
 type retryQuery struct {
 	ID       string `path:"id" maxLength:"64" doc:"The incident's UUID"`
-	Executor string `query:"executor" enum:"builtin,script,claude-code,codex,gemini,goose" doc:"Who investigates this time; the configured executor when absent"`
+	Executor string `query:"executor" enum:"builtin,script,claude-code,codex,gemini,goose,ptc" doc:"Who investigates this time; the configured executor when absent"`
 }
 
 type noteRequest struct {

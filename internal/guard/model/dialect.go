@@ -36,9 +36,10 @@ type dialect interface {
 
 // dialects are the APIs that a Guard speaks.
 var dialects = map[nightcrier.Provider]dialect{
-	nightcrier.Anthropic: anthropic{},
-	nightcrier.Google:    gemini{},
-	nightcrier.OpenAI:    openAI{},
+	nightcrier.Anthropic:  anthropic{},
+	nightcrier.Google:     gemini{},
+	nightcrier.OpenAI:     openAI{},
+	nightcrier.OpenRouter: openRouter{},
 }
 
 // facts are what is so of an API. Names of members that are looked for in what a form let

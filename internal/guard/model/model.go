@@ -113,7 +113,7 @@ type Guard struct {
 	cfg      Config
 	dialect  dialect
 	facts    facts
-	endpoint *endpoint.Endpoint
+	endpoint *endpoint.Endpoint // nil where it serves on no port
 	token    string
 	proxy    *httputil.ReverseProxy
 	slots    chan struct{} // one for every call that is under way
@@ -131,6 +131,19 @@ type Guard struct {
 
 // Start serves on l, which it takes over, until Close.
 func Start(l net.Listener, c Config) (*Guard, error) {
+	g, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	if g.endpoint, err = endpoint.New("model guard", l); err != nil {
+		return nil, err
+	}
+	g.endpoint.Serve(&http.Server{Handler: g, ErrorLog: g.proxy.ErrorLog, MaxHeaderBytes: 64 << 10}, g.cfg.Logger)
+	return g, nil
+}
+
+// New makes a guard that serves on no port: whoever has it asks it as the http.Handler that it is.
+func New(c Config) (*Guard, error) {
 	c = c.withDefaults()
 	api, upstream, err := c.resolveDialect()
 	if err != nil {
@@ -139,12 +152,8 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 	if c.Key == "" && !c.Keyless {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "model guard: no API key")
 	}
-	at, err := endpoint.New("model guard", l)
-	if err != nil {
-		return nil, err
-	}
 	g := &Guard{
-		cfg: c, dialect: api, facts: api.factsAt(upstream.Hostname()), endpoint: at, slots: make(chan struct{}, maxCalls), bounds: newBounds(),
+		cfg: c, dialect: api, facts: api.factsAt(upstream.Hostname()), slots: make(chan struct{}, maxCalls), bounds: newBounds(),
 		token: endpoint.NewToken("sk-ant-run-"), // like a key: some clients check the shape
 	}
 	g.proxy = &httputil.ReverseProxy{
@@ -155,7 +164,6 @@ func Start(l net.Listener, c Config) (*Guard, error) {
 		ErrorHandler:   g.handleCallError,
 		ErrorLog:       slog.NewLogLogger(c.Logger.Handler(), slog.LevelWarn),
 	}
-	at.Serve(&http.Server{Handler: g, ErrorLog: g.proxy.ErrorLog, MaxHeaderBytes: 64 << 10}, c.Logger)
 	return g, nil
 }
 
@@ -176,7 +184,9 @@ func (g *Guard) Usage() nightcrier.Usage { return g.meter.totalUsage() }
 func (g *Guard) Close() error {
 	var err error
 	g.closing.Do(func() {
-		err = g.endpoint.Close()
+		if g.endpoint != nil {
+			err = g.endpoint.Close()
+		}
 		for range maxCalls {
 			g.slots <- struct{}{} // for good
 		}

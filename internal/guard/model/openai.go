@@ -53,6 +53,15 @@ func (openAI) factsAt(host string) facts {
 	return f
 }
 
+// openRouter speaks Chat Completions for the models of many vendors.
+type openRouter struct{ openAI }
+
+func (openRouter) factsAt(host string) facts {
+	f := openAI{}.factsAt(host)
+	f.vendorURL, f.calls = "https://openrouter.ai/api", f.calls[1:]
+	return f
+}
+
 // What a request may hold, at each place: fields of both APIs, and those of one.
 var (
 	responsesRequest = withFields(form{

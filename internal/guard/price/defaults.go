@@ -2,6 +2,7 @@ package price
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 
 	"nightcrier.dev/nightcrier"
@@ -12,6 +13,27 @@ import (
 // an entry of its own: of these models the first gpt-4o alone. What the others of a day cost
 // is what their name costs.
 func Defaults() Table {
+	vendors := vendorPrices()
+	return slices.Concat(vendors, passedOn(vendors))
+}
+
+// passedOn are the prices by which OpenRouter passes calls on: those of the vendors, whose names
+// stand in front of those of their models. It writes the numbers of Anthropic's with a dot.
+func passedOn(vendors Table) (t Table) {
+	for _, e := range vendors {
+		name := string(e.Provider) + "/" + e.Model
+		t = append(t, Entry{Provider: nightcrier.OpenRouter, Model: name, Price: e.Price})
+		if dotted := dashedNumber.ReplaceAllString(name, "-$1.$2"); dotted != name {
+			t = append(t, Entry{Provider: nightcrier.OpenRouter, Model: dotted, Price: e.Price})
+		}
+	}
+	return t
+}
+
+var dashedNumber = regexp.MustCompile(`-(\d)-(\d)$`)
+
+// vendorPrices are those of the vendors themselves.
+func vendorPrices() Table {
 	return slices.Concat(
 		tableOf(nightcrier.Anthropic, map[string]Price{
 			"claude-haiku-4-5":  claudePrice(1, 5, 0.1),

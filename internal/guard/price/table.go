@@ -81,7 +81,7 @@ func ParseEntry(s string) (Entry, error) {
 	name, amounts, ok := strings.Cut(s, "=")
 	var e Entry
 	e.Model = name
-	for _, p := range []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.Google} {
+	for _, p := range nightcrier.Providers() {
 		if model, of := strings.CutPrefix(name, string(p)+":"); of {
 			e.Provider, e.Model = p, model
 		}

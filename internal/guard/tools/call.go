@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -66,15 +67,34 @@ func gatherTools(own []Tool, more []Source) ([]Tool, error) {
 	return all, nil
 }
 
+// Tools are the tools, in the order in which they are shown.
+func (s *Server) Tools() []Tool { return s.tools }
+
+// Call calls a tool by its name. It returns what the model is shown, and whether the call failed.
+func (s *Server) Call(ctx context.Context, name string, arguments json.RawMessage) (shown string, failed bool) {
+	i := slices.IndexFunc(s.tools, func(t Tool) bool { return t.Name == name })
+	if i < 0 {
+		return fmt.Sprintf("there is no tool %.100q in this run", name), true
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	return s.callTool(ctx, s.tools[i], arguments)
+}
+
 // callTool runs a tool when its turn has come.
-func (s *Server) callTool(ctx context.Context, t Tool, raw json.RawMessage) (string, error) {
+func (s *Server) callTool(ctx context.Context, t Tool, raw json.RawMessage) (shown string, failed bool) {
+	var err error
 	select {
 	case s.calls <- struct{}{}:
 		defer func() { <-s.calls }()
+		shown, err = t.Call(ctx, raw)
 	case <-ctx.Done():
-		return "", nightcrier.Errorf(nightcrier.Interrupted, "%s: %w", t.Name, ctx.Err())
+		err = nightcrier.Errorf(nightcrier.Interrupted, "%s: %w", t.Name, ctx.Err())
 	}
-	return t.Call(ctx, raw)
+	if err != nil {
+		shown = err.Error()
+	}
+	return Shorten(shown, ""), err != nil
 }
 
 // callWithArguments is a Call that reads its arguments first.

@@ -322,3 +322,6 @@ func (l *listing) add(path string, d fs.DirEntry) {
 	l.count++
 	fmt.Fprintf(&l.text, "%10d  %q\n", info.Size(), path)
 }
+
+// OfWorkspace are the names of the tools that read what an agent was given, and nothing else.
+var OfWorkspace = []string{"read_file", "list_files", "read_result"}

@@ -67,7 +67,7 @@ type Config struct {
 // Server is a running endpoint.
 type Server struct {
 	cfg      Config
-	endpoint *endpoint.Endpoint
+	endpoint *endpoint.Endpoint // nil where it serves on no port
 	token    string
 	files    *files
 	tools    []Tool
@@ -75,16 +75,33 @@ type Server struct {
 }
 
 // Start serves on l, which it takes over, until Close.
-func Start(l net.Listener, c Config) (_ *Server, err error) {
+func Start(l net.Listener, c Config) (*Server, error) {
+	at, err := endpoint.New("tools", l)
+	if err != nil {
+		return nil, errors.Join(err, closeAll(c.More))
+	}
+	s, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	s.endpoint = at
+	protocol := s.newProtocolServer()
+	at.Serve(&http.Server{
+		Handler: s.requireToken(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return protocol },
+			&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody})),
+		MaxHeaderBytes: 32 << 10, WriteTimeout: writeTime, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
+	}, c.Logger)
+	return s, nil
+}
+
+// New gathers the tools without serving them on a port: whoever has the server calls them by
+// Tools and Call.
+func New(c Config) (_ *Server, err error) {
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, closeAll(c.More))
 		}
 	}()
-	at, err := endpoint.New("tools", l)
-	if err != nil {
-		return nil, err
-	}
 	if c.Denied == nil || c.Logger == nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "tools: Denied and Logger are required")
 	}
@@ -92,16 +109,10 @@ func Start(l net.Listener, c Config) (_ *Server, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: c, endpoint: at, token: endpoint.NewToken("ncr-run-"), files: files, calls: make(chan struct{}, maxCalls)}
+	s := &Server{cfg: c, token: endpoint.NewToken("ncr-run-"), files: files, calls: make(chan struct{}, maxCalls)}
 	if s.tools, err = gatherTools(slices.Concat(s.clusterTools(), s.fileTools(), s.resultTool()), c.More); err != nil {
 		return nil, errors.Join(err, files.close())
 	}
-	protocol := s.newProtocolServer()
-	at.Serve(&http.Server{
-		Handler: s.requireToken(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return protocol },
-			&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: maxBody})),
-		MaxHeaderBytes: 32 << 10, WriteTimeout: writeTime, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
-	}, c.Logger)
 	return s, nil
 }
 
@@ -125,7 +136,11 @@ func (s *Server) Names() []string {
 
 // Close ends the server and what is under way.
 func (s *Server) Close() error {
-	return errors.Join(s.endpoint.Close(), s.files.close(), closeAll(s.cfg.More))
+	var err error
+	if s.endpoint != nil {
+		err = s.endpoint.Close()
+	}
+	return errors.Join(err, s.files.close(), closeAll(s.cfg.More))
 }
 
 func closeAll(sources []Source) (err error) {
@@ -222,10 +237,7 @@ func (s *Server) addTool(p *sdk.Server, t Tool) {
 		Name: t.Name, Title: t.Title, Description: t.About, InputSchema: t.Schema,
 		Annotations: &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &t.Open},
 	}, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		text, err := s.callTool(ctx, t, req.Params.Arguments)
-		if err != nil {
-			text = err.Error()
-		}
-		return &sdk.CallToolResult{IsError: err != nil, Content: []sdk.Content{&sdk.TextContent{Text: Shorten(text, "")}}}, nil
+		text, failed := s.callTool(ctx, t, req.Params.Arguments)
+		return &sdk.CallToolResult{IsError: failed, Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil
 	})
 }

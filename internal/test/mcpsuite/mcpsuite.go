@@ -30,9 +30,13 @@ const (
 	entry       = "mcp-conformance-" + version + "-node-" + nodeVersion
 )
 
-// Install makes sure that the suite is in the cache, and tells progress on log.
+// Install makes sure that the suite and the reference servers are in the cache, and tells progress
+// on log.
 func Install(ctx context.Context, log io.Writer) error {
 	_, err := install(ctx, log)
+	if err == nil {
+		_, err = installPeers(ctx, log)
+	}
 	return err
 }
 

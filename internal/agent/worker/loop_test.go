@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/guard/budget"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
+	"nightcrier.dev/nightcrier/internal/test/testproc"
+)
+
+// loopBench is a bench with one of our own agents, whose model is scripted.
+type loopBench struct {
+	*bench
+	model *fakemodel.Server
+}
+
+func newLoop(t *testing.T, executor string, provider nightcrier.Provider, steps ...fakemodel.Step) *loopBench {
+	t.Helper()
+	m := fakemodel.New(t)
+	m.MustAdd(t, "it", fakemodel.Scenario{Steps: steps, WithoutTools: "script"})
+	b := newBench(t, "")
+	b.program = testproc.Self()
+	b.spec.Executor, b.spec.Provider, b.spec.Model, b.spec.BaseURL = executor, provider, "scripted", m.URL("it")
+	b.spec.Timeout, b.spec.MaxTurns = patience, 10
+	b.sec.ModelAPIKey = realKey
+	b.write("PROMPT.md", "Find out whose cart is.\n")
+	b.write("context/system-instructions.txt", "Only look.\n")
+	self, err := os.Executable()
+	b.must(err)
+	b.spec.ToolServers = []toolserver.Server{{Name: "near", Command: []string{self, "strangers"}, Tools: []string{"owner"}, Timeout: 30 * time.Second}}
+	return &loopBench{b, m}
+}
+
+func calls1(name string, input map[string]any) fakemodel.Step {
+	return fakemodel.Step{Tools: []fakemodel.ToolCall{{Name: name, Input: input}}}
+}
+
+var loopProviders = []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenAI, nightcrier.OpenRouter}
+
+// Our own agent works with a server on the standard streams and with one behind HTTP, by each API
+// that it speaks: what it asks goes through the guards, and is on record.
+func TestPTCUsesTools(t *testing.T) {
+	t.Parallel()
+	for _, provider := range loopProviders {
+		t.Run(string(provider), func(t *testing.T) {
+			t.Parallel()
+			var wrote atomic.Bool
+			server := strangers("the team cart, password: hunter2-of-the-stranger\n", &wrote)
+			handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil)
+			web := httptest.NewServer(handler)
+			defer web.Close()
+			both := fakemodel.Step{Text: "I look.", Tools: []fakemodel.ToolCall{
+				{Name: "near_owner", Input: map[string]any{"name": "cart"}}, {Name: "far_owner", Input: map[string]any{"name": "cart"}},
+				{Name: "far_restart", Input: map[string]any{"name": "cart"}},
+			}}
+			rich := map[string]any{"title": "Cart", "status": "info", "summary": "It is the team cart's."}
+			b := newLoop(t, "ptc", provider, both, calls1("task_complete", map[string]any{"summary": "It is the team cart's.", "rich_output": rich}))
+			b.spec.ToolServers = append(b.spec.ToolServers, toolserver.Server{Name: "far", URL: web.URL, Tools: []string{"*"}, Timeout: 30 * time.Second})
+			r, entries := b.run()
+			log := text(entries)
+			if r.State != nightcrier.StateSuccess || r.FinalMessage != "It is the team cart's." || r.TerminalEvent != "task_complete" || r.Usage.APIRequests != 2 {
+				t.Fatalf("%+v\n%s", r, log)
+			}
+			if got := states(t, entries); got != "created starting running success" {
+				t.Errorf("states %s", got)
+			}
+			last := b.model.Requests("it")[1]
+			for _, want := range []string{"it says on a pipe", "the team cart, password: ", "[evidence E", "There is no tool"} {
+				if !strings.Contains(last.Text, want) {
+					t.Errorf("the model was not told %q:\n%s", want, last.Text)
+				}
+			}
+			for _, want := range []string{"near_owner", "far_restart", "no tool of this name"} {
+				if !strings.Contains(log, want) {
+					t.Errorf("the journal lacks %q:\n%s", want, log)
+				}
+			}
+			if wrote.Load() || strings.Contains(last.Text+log, "hunter2-of-the-stranger") {
+				t.Errorf("something was written, or a secret shown:\n%s", log)
+			}
+			if got := b.read(".scratch/rich_output.json"); !strings.Contains(got, `"status":"info"`) {
+				t.Errorf("shown to people: %s", got)
+			}
+			b.noneLeft()
+		})
+	}
+}
+
+// Without tools nothing is spent.
+func TestPTCWithoutTools(t *testing.T) {
+	t.Parallel()
+	b := newLoop(t, "ptc", nightcrier.Anthropic, fakemodel.Step{Text: "nobody asked"})
+	b.spec.ToolServers = nil
+	r, _ := b.run()
+	if r.State != nightcrier.StateFailed || r.FailureClass != nightcrier.FailStart || !strings.Contains(r.FailureReason, "No MCP tools discovered") || len(b.model.Requests("it")) > 0 {
+		t.Errorf("%+v, after %d calls", r, len(b.model.Requests("it")))
+	}
+}
+
+// A budget, the turns and the time each end it.
+func TestPTCKeepsItsBounds(t *testing.T) {
+	t.Parallel()
+	again := calls1("near_owner", map[string]any{"name": "cart"})
+	again.Repeat = true
+	for name, c := range map[string]struct {
+		set    func(*loopBench)
+		step   fakemodel.Step
+		class  nightcrier.FailureClass
+		reason string
+		most   int
+	}{
+		"dollars": {func(b *loopBench) {
+			b.spec.BudgetDir, b.spec.Prices = b.ws+".budget", []string{"scripted=10/50"}
+			b.spec.Budget = budget.Limits{}
+			b.spec.Budget.Run.BoundMoney(0.02)
+		}, again, nightcrier.FailBudget, "budget", 9},
+		"turns": {func(b *loopBench) { b.spec.MaxTurns = 3 }, again, nightcrier.FailAgent, "did not end within agent.max_turns (3)", 3},
+		"time":  {func(b *loopBench) { b.spec.Timeout = 2 * time.Second }, fakemodel.Step{Text: "never", Hold: "for-ever"}, nightcrier.FailTimeout, "did not end within 2s", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newLoop(t, "ptc", nightcrier.Anthropic, c.step)
+			c.set(b)
+			r, entries := b.run()
+			if r.FailureClass != c.class || !strings.Contains(r.FailureReason, c.reason) || len(b.model.Requests("it")) > c.most {
+				t.Errorf("%d calls, %+v\n%s", len(b.model.Requests("it")), r, text(entries))
+			}
+			b.noneLeft()
+		})
+	}
+}

@@ -1,16 +1,23 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/oneshot/skilltest"
+	"nightcrier.dev/nightcrier/internal/oneshot/triage"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 	"nightcrier.dev/nightcrier/internal/text"
 
@@ -18,7 +25,7 @@ import (
 )
 
 func (p *program) skillsCommand() *cobra.Command {
-	return groupCommand("skills", "List, show, write, check and fetch the skills of agents", p.skillsListCommand(), p.skillsShowCommand(), p.skillsNewCommand(), p.skillsValidateCommand(), p.skillsUpdateCommand())
+	return groupCommand("skills", "List, show, write, check and fetch the skills of agents", p.skillsListCommand(), p.skillsShowCommand(), p.skillsNewCommand(), p.skillsValidateCommand(), p.skillsTestCommand(), p.skillsUpdateCommand())
 }
 
 var oneSkill = oneArg("skill", "which skill? `nightcrier skills list` shows them")
@@ -370,4 +377,75 @@ func (p *program) printFindings(found []foundInSkill) (err error) {
 	}
 	p.printTable(t)
 	return err
+}
+
+func (p *program) skillsTestCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "test SKILL", Short: "Run the evaluations of a skill", Args: checkArgs(oneSkill),
+		Long: `Executes a skill, by its name or its directory, once for each file of its evals, as a server
+would, but with tools that only say what the evaluation has them say, and checks what comes of it. It
+costs what its model costs. The exit code is 6 when one does not pass.`}
+	p.formatFlag(cmd, "text", "json")
+	fewConfigFlags(cmd, "skills-sources", "skills-cache-dir", "agent-executor")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		cfg, err := p.loadConfig(cmd)
+		if err != nil {
+			return err
+		}
+		name := given[0]
+		if _, err := os.Stat(filepath.Join(name, "SKILL.md")); err == nil {
+			dir, err := filepath.Abs(name)
+			if err != nil {
+				return err
+			}
+			name = filepath.Base(filepath.Dir(dir)) + "/" + filepath.Base(dir)
+			cfg.Skills.Sources = append([]skill.Source{{Path: filepath.Dir(filepath.Dir(dir))}}, cfg.Skills.Sources...)
+		}
+		library, err := skill.Open(cfg.Skills.Options())
+		if err != nil {
+			return err
+		}
+		s, err := library.Find(name)
+		if err != nil {
+			return err
+		}
+		ctx, stop := p.withInterrupt(cmd.Context())
+		defer stop()
+		return p.runEvals(ctx, skilltest.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Version: buildVersion().Version, Skill: s, Name: name})
+	}
+	return cmd
+}
+
+// runEvals prints what comes of each evaluation; errFound when one does not pass.
+func (p *program) runEvals(ctx context.Context, o skilltest.Options) error {
+	evals, err := o.Skill.Evals()
+	if err != nil {
+		return err
+	}
+	if len(evals) == 0 {
+		return nightcrier.Errorf(nightcrier.NotFound, "the skill %s has no evaluation: write one into its evals, such as evals/first.yaml", o.Name)
+	}
+	line := p.beginProgress()
+	defer line.endLine()
+	results, failed := []skilltest.Result{}, error(nil)
+	t := table{heading: []string{"EVAL", "RESULT", "ATTEMPTS", "TOOK", "COST", "TOOLS", "DETAIL"}, expendable: []string{"TOOLS"}}
+	for i, e := range evals {
+		line.showProgress(triage.Progress{About: e.Name, Doing: fmt.Sprintf("%d of %d", i+1, len(evals))})
+		r, err := skilltest.RunEval(ctx, o, e)
+		if err != nil {
+			return err
+		}
+		mark := cell{"passed", green}
+		if !r.Passed {
+			mark, failed = cell{"failed", red}, errFound
+		}
+		results = append(results, r)
+		t.addRow(plainCell(e.Name), mark, plainCell(fmt.Sprint(r.Attempts)), plainCell(r.Took.Round(100*time.Millisecond).String()), plainCell(fmt.Sprintf("$%.4f", r.CostUSD)),
+			plainCell(strings.Join(r.Called, ", ")), plainCell(strings.Join(r.Failures, "; ")))
+	}
+	line.endLine()
+	if p.format == "json" {
+		return errors.Join(p.printJSON(map[string]any{"evals": results}), failed)
+	}
+	p.printTable(t)
+	return failed
 }

@@ -1,6 +1,7 @@
 package nightcrier
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -117,6 +118,27 @@ func (r Run) IncidentID() string {
 		return ""
 	}
 	return r.Subject.ID
+}
+
+// Cluster is the cluster of the incident that the run is about, "" where it is about anything
+// else: then its key may come from outside, and be called like a cluster.
+func (r Run) Cluster() string {
+	if r.IncidentID() == "" {
+		return ""
+	}
+	return r.Key
+}
+
+// WhyUnsuccessful says why a run that has ended did not succeed: who stopped it, where it was
+// stopped.
+func (r Run) WhyUnsuccessful() string {
+	switch {
+	case r.Outcome == StateSuccess:
+		return ""
+	case r.Outcome == StateCancelled && r.Cause != "":
+		return r.Cause
+	}
+	return cmp.Or(r.FailureReason, r.Cause, string(r.Reason), string(r.Outcome))
 }
 
 // MarshalJSON adds incidentId, which users of runs about incidents rely on.

@@ -30,11 +30,13 @@ const maxReport = 8 << 20
 // named is a kind of thing that has an id.
 type named struct {
 	one, many string
+	// steps is how wide the names of steps are at least where it is followed.
+	steps stepColumn
 	// newest lists the ids of the newest ones, at most so many.
 	newest func(ctx context.Context, c *client.Client, most int) ([]string, error)
 }
 
-var incidentNames = named{"an incident", "incidents", func(ctx context.Context, c *client.Client, most int) (ids []string, err error) {
+var incidentNames = named{"an incident", "incidents", 0, func(ctx context.Context, c *client.Client, most int) (ids []string, err error) {
 	list, err := c.Incidents(ctx, client.IncidentQuery{Limit: most})
 	for _, inc := range list.Incidents {
 		ids = append(ids, inc.ID)
@@ -42,7 +44,7 @@ var incidentNames = named{"an incident", "incidents", func(ctx context.Context, 
 	return ids, err
 }}
 
-var runNames = named{"a run", "runs", func(ctx context.Context, c *client.Client, most int) (ids []string, err error) {
+var runNames = named{"a run", "runs", 8, func(ctx context.Context, c *client.Client, most int) (ids []string, err error) {
 	list, err := c.Runs(ctx, client.RunQuery{Limit: most})
 	for _, run := range list.Runs {
 		ids = append(ids, run.ID)

@@ -353,7 +353,7 @@ func (p *program) followCommand(thing named, cmd *cobra.Command, q *client.Journ
 			return usageError(cmd, fmt.Errorf("--from %d: entries are numbered from 1", q.From))
 		}
 		q.Follow = !once
-		all := []nightcrier.JournalEntry{}
+		all, names := []nightcrier.JournalEntry{}, thing.steps
 		err := read(c, ctx, given[0], *q, func(e nightcrier.JournalEntry) error {
 			switch p.format {
 			case "json":
@@ -361,7 +361,7 @@ func (p *program) followCommand(thing named, cmd *cobra.Command, q *client.Journ
 			case "jsonl":
 				return printLines(p.stdout, []nightcrier.JournalEntry{e})
 			default:
-				p.printEntry(journal.Tail(e, nil))
+				p.printEntry(e, &names)
 			}
 			return nil
 		})
@@ -375,13 +375,27 @@ func (p *program) followCommand(thing named, cmd *cobra.Command, q *client.Journ
 // labelColours make what a person looks for stand out of a journal.
 var labelColours = map[string]string{"DENIED": red, "error": red, "state": green, "agent": "1", "run": "1", "evidence": dim, "result": dim, "usage": dim}
 
+// stepColumn is how wide the column with the names of steps is, 0 where there is none: an
+// investigation has but one agent.
+type stepColumn int
+
+// nameStep is the column's text for a step; the column is as wide as the longest until now.
+func (w *stepColumn) nameStep(step string) string {
+	if *w == 0 {
+		return ""
+	}
+	*w = max(*w, stepColumn(len(step)))
+	return fmt.Sprintf("%-*s ", int(*w), step)
+}
+
 // printEntry prints a line of a journal, with nothing of one that is not worth it.
-func (p *program) printEntry(l journal.Line) {
+func (p *program) printEntry(e nightcrier.JournalEntry, w *stepColumn) {
+	l := journal.Tail(e, nil)
 	if l.Text == "" {
 		return
 	}
 	l.Label = p.paintCell(cell{fmt.Sprintf("%-8s", l.Label), labelColours[l.Label]})
-	fmt.Fprintln(p.stdout, l.At+" "+l.Label+" "+text.DropHidden(l.Text))
+	fmt.Fprintln(p.stdout, l.At+" "+text.DropHidden(w.nameStep(e.Step))+l.Label+" "+text.DropHidden(l.Text))
 }
 
 func (p *program) cancelCommand() *cobra.Command {

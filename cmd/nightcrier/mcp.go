@@ -31,16 +31,29 @@ const (
 // mcpFlags are the flags of mcp beside the configuration's.
 type mcpFlags struct {
 	kubeconfig, context, listen, tokenFile, executor, evidence, level string
-	stdio                                                             bool
+	stdio, write                                                      bool
+	record                                                            string
+	policy                                                            oneshot.WritePolicy
 }
+
+// writeFlags are the flags that only a server that writes has, readFlags those that it has not.
+var (
+	writeFlags = []string{"namespace", "kind", "secret", "host", "key", "node-ports", "record"}
+	readFlags  = []string{"evidence", "executor", "server"}
+)
 
 func (p *program) mcpCommand() *cobra.Command {
 	var f mcpFlags
 	cmd := &cobra.Command{Use: "mcp", Short: "Give AI agents read-only access to clusters over MCP", Args: checkArgs(noArgs),
 		Long: `Serves read-only Kubernetes tools, fault and event subscriptions, and investigations
-over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.`,
+over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.
+
+With --write it serves something else: tools that apply manifests to the namespaces that are
+named, and delete what they applied. docs/deploy.md says what may be applied, and has the Role
+for it. A credential that can do much more is refused.`,
 		Example: `  nightcrier mcp --kubeconfig ~/.kube/config
-  claude mcp add nightcrier -- nightcrier mcp --stdio`}
+  claude mcp add nightcrier -- nightcrier mcp --stdio
+  nightcrier mcp --write --namespace apps --kubeconfig deployer.kubeconfig --stdio`}
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential; its contexts are the clusters to serve (default KUBECONFIG, then ~/.kube/config)")
 	cmd.Flags().StringVar(&f.context, "context", "", "serve only this context")
 	cmd.Flags().StringVar(&f.listen, "listen", mcpAddress, "address to listen on; one that is not loopback needs a token")
@@ -49,6 +62,14 @@ over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.`,
 	cmd.Flags().StringVar(&f.executor, "executor", config.Builtin, "agent that investigates")
 	cmd.Flags().StringVar(&f.evidence, "evidence", "", "directory to keep every answer of a cluster in, under an id that the tools name")
 	cmd.Flags().StringVar(&p.server, "server", "", "address of the server whose incidents are searched, http://host:port (default the server of workspace_root)")
+	cmd.Flags().BoolVar(&f.write, "write", false, "serve tools that apply manifests, instead of those that read")
+	cmd.Flags().StringArrayVar(&f.policy.Namespaces, "namespace", nil, "with --write: namespace to apply objects in; may be repeated")
+	cmd.Flags().StringArrayVar(&f.policy.Kinds, "kind", nil, "with --write: apply only objects of this kind; may be repeated")
+	cmd.Flags().StringArrayVar(&f.policy.Secrets, "secret", nil, "with --write: Secret that Pods and Ingresses may use by name; may be repeated")
+	cmd.Flags().StringArrayVar(&f.policy.Hosts, "host", nil, "with --write: host that an Ingress may claim, such as *.apps.example.com; may be repeated")
+	cmd.Flags().StringArrayVar(&f.policy.Keys, "key", nil, "with --write: label or annotation with a domain that manifests may set; may be repeated")
+	cmd.Flags().BoolVar(&f.policy.NodePorts, "node-ports", false, "with --write: Services may be of type NodePort")
+	cmd.Flags().StringVar(&f.record, "record", "", "with --write: file to which each write is appended (default deploy.jsonl in workspace_root)")
 	cmd.Flags().StringVar(&f.level, "log-level", "warn", "lowest level that is logged to stderr")
 	configFlags(cmd, "workspace-root")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return p.runMCP(cmd, f) }
@@ -58,6 +79,15 @@ over the Model Context Protocol: over HTTP at /mcp, or over stdin and stdout.`,
 func (p *program) runMCP(cmd *cobra.Command, f mcpFlags) error {
 	if f.stdio && cmd.Flags().Changed("listen") {
 		return usageError(cmd, fmt.Errorf("--stdio serves one client over stdin and stdout: leave --listen out"))
+	}
+	wrong, why := writeFlags, "is for a server that writes: add --write, or leave it out"
+	if f.write {
+		wrong, why = readFlags, "is for a server that reads: leave it out, or --write"
+	}
+	for _, name := range wrong {
+		if cmd.Flags().Changed(name) {
+			return usageError(cmd, fmt.Errorf("--%s %s", name, why))
+		}
 	}
 	o, err := p.mcpOptions(cmd, f)
 	if err != nil {
@@ -100,7 +130,12 @@ func (p *program) mcpOptions(cmd *cobra.Command, f mcpFlags) (oneshot.MCPOptions
 			return oneshot.MCPOptions{}, unreadable("--kubeconfig", f.kubeconfig, err)
 		}
 	}
+	var write *oneshot.WritePolicy
+	if f.write {
+		write = &f.policy
+	}
 	return oneshot.MCPOptions{
+		Write: write, WriteRecord: f.record,
 		Config: cfg, Logger: log, Version: buildVersion().Version, Kubeconfig: f.kubeconfig, Context: f.context, Executor: f.executor,
 		Records: records{p, cmd}, Environ: p.environ, Token: token, Evidence: f.evidence,
 	}, nil

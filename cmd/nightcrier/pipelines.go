@@ -396,14 +396,14 @@ func (p *program) followRun(ctx context.Context, c *client.Client, id string) er
 	line := p.beginProgress()
 	defer line.endLine()
 	line.showProgress(triage.Progress{About: id, Doing: "queued"})
+	names := runNames.steps
 	err := c.RunJournal(ctx, id, client.JournalQuery{Follow: true}, func(e nightcrier.JournalEntry) error {
-		shown := journal.Tail(e, nil)
-		switch {
+		switch shown := journal.Tail(e, nil); {
 		case p.format == "jsonl":
 			return printLines(p.stdout, []nightcrier.JournalEntry{e})
 		case p.format == "json":
 		case line == nil:
-			p.printEntry(shown)
+			p.printEntry(e, &names)
 		case shown.Text != "":
 			line.showProgress(triage.Progress{About: e.Step, Doing: shown.Label + " " + shown.Text})
 		}

@@ -63,7 +63,7 @@ func (p *program) printRuns(list api.RunList) error {
 	}
 	for i, id := range p.shownIDs(ids) {
 		run := list.Runs[i]
-		t.addRow(plainCell(id), p.ageCell(run.QueuedAt), plainCell(run.Pipeline), plainCell(describeSubject(run.Subject)), plainCell(run.Key), runStatusCell(run), plainCell(describeRun(run)))
+		t.addRow(plainCell(id), p.ageCell(run.QueuedAt), plainCell(run.Pipeline), plainCell(describeSubject(run.Subject)), plainCell(sharedKey(run)), runStatusCell(run), plainCell(describeRun(run)))
 	}
 	p.printTable(t)
 	if list.NextCursor != "" {
@@ -82,7 +82,26 @@ func describeRun(run nightcrier.Run) string {
 	if run.WaitsFor != nil {
 		return "waits for " + run.WaitsFor.Text
 	}
-	return cmp.Or(run.FailureReason, run.Cause)
+	if !run.Status.Open() {
+		return run.WhyUnsuccessful()
+	}
+	return run.Cause
+}
+
+// sharedKey is what a run may not share, "" for the key of one that shares with nothing.
+func sharedKey(run nightcrier.Run) string {
+	if run.Key == run.ID {
+		return ""
+	}
+	return run.Key
+}
+
+// maxShown is how much of what a step delivered stands in a line.
+const maxShown = 200
+
+// stepDetail is why a step did not succeed, or what it delivered.
+func stepDetail(s nightcrier.Step) string {
+	return cmp.Or(s.FailureReason, s.Skipped, text.CutLine(string(s.Output), maxShown))
 }
 
 // runStatusCell is where a run stands; of one that has ended, how.
@@ -134,7 +153,7 @@ func (p *program) printWholeRun(run nightcrier.Run) {
 	row("Run", plainCell(run.ID))
 	row("Pipeline", plainCell(run.Pipeline))
 	row("About", plainCell(describeSubject(run.Subject)))
-	row("Key", plainCell(run.Key))
+	row("Key", plainCell(sharedKey(run)))
 	row("Status", runStatusCell(run))
 	if run.WaitsFor != nil {
 		row("Waits for", plainCell(run.WaitsFor.Text))
@@ -160,7 +179,7 @@ func (p *program) printWholeRun(run nightcrier.Run) {
 	}
 	steps := table{heading: []string{"STEP", "ATTEMPT", "USES", "STATE", "TOOK", "DETAIL"}, expendable: []string{"ATTEMPT", "USES", "DETAIL"}}
 	for _, s := range run.Steps {
-		steps.addRow(plainCell(s.ID), plainCell(fmt.Sprint(s.Attempt)), plainCell(s.Uses), plainCell(stepState(s)), plainCell(stepTime(s)), plainCell(cmp.Or(s.FailureReason, s.Skipped)))
+		steps.addRow(plainCell(s.ID), plainCell(fmt.Sprint(s.Attempt)), plainCell(s.Uses), plainCell(stepState(s)), plainCell(stepTime(s)), plainCell(stepDetail(s)))
 	}
 	fmt.Fprintln(p.stdout)
 	p.printTable(steps)

@@ -52,7 +52,7 @@ func (a *Investigator) completeRun(ctx context.Context, n *store.NewRun) error {
 	if step := needsIncident(found.Definition); step != "" {
 		return nightcrier.Errorf(nightcrier.Conflict, "pipeline %s cannot be called: its step %s is for an incident, and faults open those; `nightcrier triage` looks into an object that you name", n.Pipeline, step)
 	}
-	input, err := pipeline.ReadInput(n.Input)
+	input, err := found.ReadInput(n.Input)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (a *Investigator) Note(ctx context.Context, incidentID, by, text string) (n
 // noteDropped reports runs that ended without ever being admitted.
 func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 	for _, r := range runs {
-		a.log.Warn("run was dropped", "component", "admission", "event", "run_dropped", "incident_id", r.IncidentID(), "run", r.ID, "pipeline", r.Pipeline, "cluster", r.Key, "reason", r.Reason)
+		a.log.Warn("run was dropped", "component", "admission", "event", "run_dropped", "incident_id", r.IncidentID(), "run", r.ID, "pipeline", r.Pipeline, "cluster", r.Cluster(), "reason", r.Reason)
 		inc, err := a.store.Incident(ctx, r.IncidentID())
 		if err != nil {
 			continue

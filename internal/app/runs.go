@@ -4,11 +4,13 @@ import (
 	"context"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/admit"
@@ -125,13 +127,13 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 	s := ag.Spec
 	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !agent.LacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
 	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
-	cluster := "" // the key of a run about anything but an incident may come from outside
-	if r.IncidentID() != "" {
-		cluster = r.Key
-	}
-	s.ToolServers, s.Budget = a.cfg.ToolServersOf(cluster), a.cfg.Budget.Limits()
+	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Cluster()), a.cfg.Budget.Limits()
 	o := run.Order{RunID: r.ID, Subject: r.Subject, Deadline: r.Deadline, Agent: s}
 	if o.Pipeline, err = a.pipelines.Library().Freeze(r.Pipeline, a); err != nil {
+		o.Unready = err.Error()
+		return o, nil
+	}
+	if err := a.checkToolServers(o.Pipeline, r.Cluster()); err != nil {
 		o.Unready = err.Error()
 		return o, nil
 	}
@@ -155,6 +157,23 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 		}
 	}
 	return o, err
+}
+
+// checkToolServers refuses a pipeline one of whose skills needs a tool server that is for other
+// clusters than the run's.
+func (a *Investigator) checkToolServers(p pipeline.Frozen, cluster string) error {
+	allowed := a.cfg.ToolServersOf(cluster)
+	for _, pin := range p.Skills {
+		if pin.Agent == nil {
+			continue
+		}
+		for _, s := range pin.Agent.ToolServers {
+			if !slices.ContainsFunc(allowed, func(other toolserver.Server) bool { return other.Name == s.Name }) {
+				return nightcrier.Errorf(nightcrier.Refused, "the skill %s needs the tool server %s, which is for incidents of some clusters, and this run is not about one of those", pin.Name, s.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // ResolveSkill implements pipeline.Resolver. The troubleshooter is the one that was read at the

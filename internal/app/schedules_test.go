@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/mask"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
+	"nightcrier.dev/nightcrier/internal/run"
 )
 
 // callee is a server that queues runs, and admits none by itself.
@@ -276,5 +278,51 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 		if _, err := call(c.pipeline, c.input); nightcrier.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s %s: %s %v", c.pipeline, c.input, nightcrier.CodeOf(err), err)
 		}
+	}
+}
+
+// Who calls a run gives it neither a cluster nor the tool servers of one, however its key is called.
+func TestACallerChoosesNoToolServers(t *testing.T) {
+	dir := t.TempDir()
+	file := "name: keyed\nconcurrency: {key: input.app}\nsteps:\n  - skill: dev/%s\n"
+	for _, skill := range []string{"walker", "dialer"} {
+		if err := os.WriteFile(filepath.Join(dir, skill+".yaml"), fmt.Appendf(nil, strings.Replace(file, "keyed", skill, 1), skill), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := callee(t, dir, time.Now)
+	defer func() {
+		if err := a.store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	dialer := filepath.Join(dir, "skills", "dev", "dialer")
+	if err := errors.Join(os.MkdirAll(dialer, 0o700), os.WriteFile(filepath.Join(dialer, "SKILL.md"), []byte("---\nname: dialer\ndescription: dials\n---\n# Dial\n"), 0o600),
+		os.WriteFile(filepath.Join(dialer, "agentura.config.yaml"), []byte("domain: dev\nskills: [{name: dialer, role: agent}]\nagent: {max_iterations: 3}\nmcp_tools: [{server: of-prod}]\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	a.cfg.ToolServers = []config.ToolServer{{Name: "of-prod", Clusters: []string{"prod"}, Tools: []string{"*"}}, {Name: "of-all", Tools: []string{"*"}}}
+	order := func(pipeline string) (nightcrier.Run, run.Order) {
+		t.Helper()
+		called, err := a.StartRun(t.Context(), api.Call{Pipeline: pipeline, Input: []byte(`{"app": "prod"}`), By: "somebody"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := a.newOrder(t.Context(), called)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return called, o
+	}
+	called, o := order("walker")
+	if called.Key != "prod" || o.Unready != "" || len(o.Agent.ToolServers) != 1 || o.Agent.ToolServers[0].Name != "of-all" {
+		t.Errorf("key %s: %s, %+v", called.Key, o.Unready, o.Agent.ToolServers)
+	}
+	if _, o := order("dialer"); !strings.Contains(o.Unready, "of-prod, which is for incidents of some clusters") {
+		t.Errorf("a skill that needs it: %q", o.Unready)
+	}
+	called.Subject = nightcrier.Subject{Kind: nightcrier.SubjectIncident, ID: called.ID}
+	if o, err := a.newOrder(t.Context(), called); err != nil || len(o.Agent.ToolServers) != 2 {
+		t.Errorf("of an incident: %+v, %v", o.Agent.ToolServers, err)
 	}
 }

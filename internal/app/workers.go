@@ -107,7 +107,7 @@ func (a *Investigator) measureProcesses(ctx context.Context) error {
 	for _, r := range leased {
 		for _, w := range list {
 			if w.RunID == r.ID {
-				count[r.Key] += w.Processes
+				count[r.Cluster()] += w.Processes
 			}
 		}
 	}

@@ -4,6 +4,7 @@
 //
 //   - budget: what all runs spend on models, and whether one more call fits
 //   - data: the way to a cluster's Prometheus and Loki
+//   - deploy: the only way to change a cluster: tools that apply manifests, for `mcp --write`
 //   - kept: keeps what a run asks of its cluster with the answers, or answers from that
 //   - kube: the way to a cluster: it reads, and masks what comes back
 //   - kube/attack: requests that the way to a cluster has to refuse

@@ -41,6 +41,10 @@ type MCPOptions struct {
 	// Records are the incidents of a server, nil when there is none to ask.
 	Records mcpserver.Records
 	Environ []string
+	// Write, when set, has manifests applied by its rules, and nothing else served. Each
+	// write is appended to the file WriteRecord, by default one below the workspace root.
+	Write       *WritePolicy
+	WriteRecord string
 	// Evidence is the directory where every answer of a cluster is kept; empty
 	// keeps none.
 	Evidence string
@@ -60,6 +64,9 @@ type MCPOptions struct {
 
 // ServeMCP serves MCP clients until ctx ends, or the one client of the pipes does.
 func ServeMCP(ctx context.Context, o MCPOptions) (err error) {
+	if o.Write != nil {
+		return o.serveWriter(ctx)
+	}
 	var rec kubetool.Recorder // without one a nil interface
 	if o.Evidence != "" {
 		kept, openErr := evidence.Open(o.Evidence)
@@ -74,6 +81,10 @@ func ServeMCP(ctx context.Context, o MCPOptions) (err error) {
 		return err
 	}
 	defer s.Close()
+	return o.serveClients(ctx, s)
+}
+
+func (o MCPOptions) serveClients(ctx context.Context, s *mcpserver.Server) error {
 	if o.Listener != nil {
 		if err := s.Check(o.Listener); err != nil {
 			return err

@@ -130,11 +130,12 @@ func (s *Session) writeInput(in map[string]any) error {
 	return s.Workspace.WriteFile(InputFile, []byte(s.Mask.String(string(raw))), 0o600)
 }
 
-// access is how the agent reaches the cluster of the run, nil and why where it does not.
+// access is how the agent reaches the cluster of the run, nil and why where it does not; nil and ""
+// where the run is about none.
 func (s *Session) access(ctx context.Context) (*backend.Credential, string) {
 	cluster, namespace := s.target()
 	if cluster == "" {
-		return nil, "the run is about no cluster"
+		return nil, ""
 	}
 	return s.runner.cfg.Clusters.Access(ctx, cluster, namespace)
 }
@@ -166,8 +167,11 @@ func (s *Session) noteUnstarted(ctx context.Context, t try, res nightcrier.Agent
 // accessText says whether the agent can look into the cluster, and what is to be
 // known of that.
 func accessText(can bool, why string) string {
-	if can {
+	switch {
+	case can:
 		return "which may look into the cluster" + ReasonSuffix(why)
+	case why == "":
+		return "which looks into no cluster"
 	}
 	return "which cannot look into the cluster" + ReasonSuffix(why)
 }

@@ -37,7 +37,7 @@ func (w *Work) doAgentStep(given map[string]any) error {
 	switch {
 	case w.row.State != nightcrier.StateSuccess:
 	case len(kept.Problems) > 0 || w.Review.Failure != "":
-		w.failStep(nightcrier.FailInvalidOutput, w.Review.WhyInvalid(kept.Problems))
+		w.failStep(nightcrier.FailInvalidOutput, w.Review.WhyInvalid(w.place.deliverable(), kept.Problems))
 	}
 	return nil
 }

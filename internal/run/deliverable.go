@@ -71,14 +71,14 @@ type Review struct {
 // IsDue reports whether the agent is asked again.
 func (v Review) IsDue() bool { return len(v.Problems) > 0 && v.Unasked == "" }
 
-// WhyInvalid says why there is no valid report of the agent's; problems are those of the one
-// that is there now.
-func (v Review) WhyInvalid(problems []string) string {
+// WhyInvalid says why there is no valid one of what the agent delivers, such as a report;
+// problems are those of the one that is there now.
+func (v Review) WhyInvalid(what string, problems []string) string {
 	first := v.Problems
 	if len(first) == 0 {
 		first = problems
 	}
-	said := "the agent's report is not valid: " + strings.Join(first, "; ")
+	said := "the agent's " + what + " is not valid: " + strings.Join(first, "; ")
 	switch {
 	case v.Unasked != "":
 		return said + "; it was not asked for again: " + v.Unasked
@@ -131,7 +131,7 @@ func (w *Work) newRepairAttempt(first nightcrier.AgentResult) try {
 		name = w.place.keys + repairStep
 	}
 	return try{
-		attempt: repairAttempt, step: name, what: "asking %s, %s, for its report again, in the same session",
+		attempt: repairAttempt, step: name, what: "asking %s, %s, for its " + w.place.deliverable() + " again, in the same session",
 		change: func(s *backend.Spec) {
 			s.Session, s.PromptFile, s.Used = first.SessionID, RepairPrompt, first.Usage
 			s.Used.CostUSD = 0 // it is reckoned by our prices, and a CLI's own sum by others
@@ -155,7 +155,7 @@ func turnsLeft(o Order, res nightcrier.AgentResult) int {
 // for it again.
 func (s *Session) reviewDeliverable(ctx context.Context, d Deliverable, res nightcrier.AgentResult) (Review, error) {
 	if res.State != nightcrier.StateSuccess {
-		return Review{}, s.AppendNote(ctx, "review", NewLogItem("its report is not looked at: the agent ended as %s", res.State))
+		return Review{}, s.AppendNote(ctx, "review", NewLogItem("its %s is not looked at: the agent ended as %s", s.place.deliverable(), res.State))
 	}
 	if s.Workspace == nil {
 		return Review{}, nil // who takes it over says why
@@ -231,6 +231,6 @@ func (s *Session) noteReview(ctx context.Context, asked Review) error {
 	if !asked.IsDue() {
 		then = "it is not asked for again: " + asked.Unasked
 	}
-	s.Log.Warn("the agent's report is not valid", "event", "report_refused", "problems", asked.Problems, "asked_again", asked.IsDue(), "reason", asked.Unasked)
-	return s.AppendNote(ctx, "review", NewLogItem("the report is not valid: %s; %s", strings.Join(asked.Problems, "; "), then))
+	s.Log.Warn("what the agent delivered is not valid", "event", "report_refused", "problems", asked.Problems, "asked_again", asked.IsDue(), "reason", asked.Unasked)
+	return s.AppendNote(ctx, "review", NewLogItem("the %s is not valid: %s; %s", s.place.deliverable(), strings.Join(asked.Problems, "; "), then))
 }

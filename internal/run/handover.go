@@ -72,7 +72,6 @@ func (w *Work) resultOf(id string) pipeline.Result {
 // agents of an earlier phase came to, and what the step names for itself. Later ones win.
 func (w *Work) inputOf(phase *pipeline.Phase, step *pipeline.Step) (map[string]any, error) {
 	in := maps.Clone(w.input)
-	w.frozen.Pipeline.Definition.MapInput(in)
 	if w.previous != nil && w.previous.ContextForNext {
 		switch said := w.resultOf(w.previous.ID).Output.(type) {
 		case nil:

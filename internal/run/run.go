@@ -19,7 +19,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
-	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
 // Workflow is the name of the workflow in the engine that executes a pipeline. The engine finds a
@@ -27,7 +26,7 @@ import (
 // needs a new name, and the code before it stays as long as a run that it began may go on.
 const Workflow = "run/1"
 
-// maxAttempts is how often an agent is tried at its investigation, and retryPause what
+// maxAttempts is how often an agent is tried at its work, and retryPause what
 // lies between.
 const (
 	maxAttempts = 2
@@ -94,7 +93,7 @@ type Config struct {
 	RetryPause time.Duration
 }
 
-// Runner executes investigations.
+// Runner executes runs.
 type Runner struct {
 	cfg Config
 
@@ -150,7 +149,7 @@ func (r *Runner) newWork(ctx engine.Context, o Order) (*Work, error) {
 	if o.Unready != "" {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s", o.Unready)
 	}
-	input, err := pipeline.ReadInput(o.Input)
+	input, err := o.Pipeline.Definition.ReadInput(o.Input)
 	if err != nil {
 		return nil, err
 	}

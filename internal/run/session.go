@@ -94,7 +94,11 @@ func (r *Runner) beginSession(ctx context.Context, o Order, at place) (*Session,
 		ws, err = openOwn(ws, nightcrier.DerivedID(o.RunID, at.step), true)
 	}
 	s := r.newSession(o, at, inc, ws, err)
-	s.Log.Info("investigation begins", "event", "investigation_started", "run", o.RunID)
+	if inc.ID != "" {
+		s.Log.Info("investigation begins", "event", "investigation_started", "run", o.RunID)
+	} else {
+		s.Log.Info("run begins", "event", "run_started")
+	}
 	if s.Workspace == nil {
 		return s, nil
 	}

@@ -83,7 +83,6 @@ func (s *Session) target() (cluster, namespace string) {
 // What an agent delivered does not count: it could name itself another one.
 func (w *Work) namedCluster() (cluster, namespace string) {
 	in := maps.Clone(w.input)
-	w.frozen.Pipeline.Definition.MapInput(in)
 	with, err := w.frozen.Pipeline.Definition.EvalWith(w.ctx, w.step, w.scope(w.step))
 	if err != nil {
 		return "", "" // tryStep has met it

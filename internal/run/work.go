@@ -69,6 +69,14 @@ type place struct {
 	cluster, namespace string
 }
 
+// deliverable is what the agent of a step is to leave, in a word.
+func (p place) deliverable() string {
+	if p.own {
+		return "result"
+	}
+	return "report"
+}
+
 // recorded is what a checkpoint holds: when it was made, and what it returned.
 type recorded[T any] struct {
 	Value T         `json:"value"`

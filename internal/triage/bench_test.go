@@ -185,8 +185,8 @@ type announcements struct {
 	journaled func(nightcrier.JournalEntry)
 }
 
-func (a *announcements) Afford(run.Order, string, string) error   { return nil }
-func (a *announcements) Spent(run.Order) (float64, error) { return a.spent, nil }
+func (a *announcements) Afford(run.Order, string, string) error { return nil }
+func (a *announcements) Spent(run.Order) (float64, error)       { return a.spent, nil }
 
 func (a *announcements) Learn(ctx context.Context, _ string, _ nightcrier.AgentResult) error {
 	if a.learn == nil {

@@ -119,7 +119,7 @@ func (s *session) chooseReport(out *run.Outcome, asked run.Review) (*nightcrier.
 		if asked.Full {
 			out.Status, out.Class = nightcrier.Failed, nightcrier.FailDisk
 		}
-		out.Reason = asked.WhyInvalid(theirs.Problems)
+		out.Reason = asked.WhyInvalid("report", theirs.Problems)
 	default:
 		out.Status = nightcrier.Resolved
 		return mergeReport(&theirs, facts, s.Order, out.Result), nil

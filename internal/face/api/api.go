@@ -47,6 +47,8 @@ type Runs interface {
 	Steps(ctx context.Context, run string) ([]nightcrier.Step, error)
 	// RunInput is what a run was called with, nil for nothing.
 	RunInput(ctx context.Context, id string) (json.RawMessage, error)
+	// RunSums are sums over all runs, of each pipeline.
+	RunSums(ctx context.Context) ([]store.RunSum, error)
 	// Journal returns entries with Seq >= from, oldest first.
 	Journal(ctx context.Context, run string, from int64, limit int) ([]nightcrier.JournalEntry, error)
 	WatchJournal(run string) (wake <-chan struct{}, stop func())
@@ -99,7 +101,9 @@ type Options struct {
 	Metrics http.Handler
 	// Markdown returns the report for people; raw is its report.json.
 	Markdown func(ctx context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error)
-	Logger   *slog.Logger
+	// Mask hides secrets in what answers say went wrong, which may quote the request.
+	Mask   func(string) string
+	Logger *slog.Logger
 	// Now is the clock, time.Now by default.
 	Now func() time.Time
 	// KeepAlive is how often a silent stream sends a comment, 15 s by default;
@@ -122,12 +126,15 @@ func New(opt Options) *API {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
+	if opt.Mask == nil {
+		opt.Mask = func(s string) string { return s }
+	}
 	opt.KeepAlive = cmp.Or(opt.KeepAlive, 15*time.Second)
 	opt.Poll = cmp.Or(opt.Poll, time.Second)
 	a := &API{opt: opt, log: opt.Logger, mux: http.NewServeMux(), closing: make(chan struct{})}
 	a.routed = answerUnrouted(a.mux)
 	a.close = sync.OnceFunc(func() { close(a.closing) })
-	h := humago.New(a.mux, newFrameConfig(opt.Version))
+	h := humago.New(a.mux, a.newFrameConfig())
 	a.incidentRoutes(h)
 	a.eventRoutes(h)
 	a.journalRoutes(h)
@@ -136,6 +143,7 @@ func New(opt Options) *API {
 	a.skillRoutes(h)
 	a.executeRoutes(h)
 	a.executionRoutes(h)
+	a.analyticsRoutes(h)
 	a.webhookRoutes(h)
 	a.healthRoutes(a.mux)
 	completeDescription(h.OpenAPI())
@@ -161,13 +169,13 @@ func (a *API) Health() http.Handler {
 
 // newFrameConfig returns the framework's configuration: plain JSON, our errors, the
 // description at /api/v1/openapi.json, and no page that loads foreign scripts.
-func newFrameConfig(version string) huma.Config {
-	c := huma.DefaultConfig("Nightcrier", version)
+func (a *API) newFrameConfig() huma.Config {
+	c := huma.DefaultConfig("Nightcrier", a.opt.Version)
 	c.OpenAPIPath = "/api/v1/openapi"
 	c.DocsPath, c.SchemasPath = "", ""
 	c.CreateHooks = nil
 	c.RejectUnknownQueryParameters = true
-	c.Transformers = []huma.Transformer{asProblem}
+	c.Transformers = []huma.Transformer{a.asProblem}
 	describeAPI(c.OpenAPI)
 	return c
 }

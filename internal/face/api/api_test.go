@@ -299,7 +299,7 @@ func TestRuns(t *testing.T) {
 	list := decode(t, ask(a, "GET", path("runs")))["runs"].([]any)
 	waiting, going := list[0].(map[string]any), list[1].(map[string]any)
 	wait, ok := waiting["waitsFor"].(map[string]any)
-	if !ok || wait["for"] != "key" || !strings.Contains(wait["text"].(string), run1) || going["waitsFor"] != nil || going["incidentId"] != id1 || waiting["steps"] != nil {
+	if !ok || wait["for"] != "limit" || !strings.Contains(wait["text"].(string), "runs under way") || going["waitsFor"] != nil || going["incidentId"] != id1 || waiting["steps"] != nil {
 		t.Errorf("runs %v", list)
 	}
 	one := decode(t, ask(a, "GET", path("runs", run2)))

@@ -129,7 +129,7 @@ func (a *API) startCall(ctx context.Context, c Call, body CallBody) (nightcrier.
 	if body.Deadline != "" {
 		d, err := time.ParseDuration(body.Deadline)
 		if err != nil || d <= 0 {
-			return nightcrier.Run{}, newProblem(nightcrier.Invalid, fmt.Sprintf("deadline is %q: write how long the run may take, such as 90m", body.Deadline))
+			return nightcrier.Run{}, newProblem(nightcrier.Invalid, a.opt.Mask(fmt.Sprintf("deadline is %q: write how long the run may take, such as 90m", body.Deadline)))
 		}
 		c.Deadline = d
 	}

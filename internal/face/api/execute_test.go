@@ -40,7 +40,7 @@ func newPlayed(t *testing.T) *played {
 		t.Fatal(err)
 	}
 	p := &played{T: t, store: s, begun: make(chan nightcrier.Run, 9)}
-	p.api = newFake().api(t, func(o *Options) { o.Runs, o.Start, o.Poll = s, p.start, time.Hour })
+	p.api = newFake().api(t, func(o *Options) { o.Runs, o.Start, o.Poll, o.Mask = s, p.start, time.Hour, hideWord })
 	p.server = httptest.NewServer(p.api)
 	t.Cleanup(func() {
 		p.api.EndStreams()
@@ -122,6 +122,9 @@ func events(body io.Reader) (all []told) {
 		all = append(all, e)
 	}
 }
+
+// hideWord is a masker that knows one secret.
+func hideWord(s string) string { return strings.ReplaceAll(s, "hunter2", "***") }
 
 // The beats of a run, as the interpreter makes them.
 
@@ -408,6 +411,11 @@ func TestExecuteWaitsForTheEnd(t *testing.T) {
 	if len(rows) != 2 || rows[0].ExecutionID != p.run.ID || rows[1].ExecutionID != left.ID {
 		t.Errorf("executions: %+v", rows)
 	}
+	var sums Analytics
+	p.must(json.Unmarshal(ask(p.api, "GET", path("analytics")).Body.Bytes(), &sums))
+	if sums.TotalExecutions != 2 || sums.AcceptRate != 0 || sums.ExecutionsBy["build"] != 2 || sums.AvgLatencyMS <= 0 || len(sums.Recent) != 2 || sums.Recent[0].ExecutionID != p.run.ID {
+		t.Errorf("analytics: %+v", sums)
+	}
 }
 
 func TestCallsThatAreRefused(t *testing.T) {
@@ -448,6 +456,27 @@ func TestCallsThatAreRefused(t *testing.T) {
 	}
 	if rec := send(p.api, path("pipelines/build/runs"), `{"input_data":{"a":1},"deadline":"5m","priority":"critical"}`, ""); rec.Code != 202 || !strings.Contains(rec.Body.String(), `"severity":"critical"`) {
 		t.Errorf("%d %s", rec.Code, rec.Body)
+	}
+}
+
+// What is wrong with a request is said without what may be a secret in it, and in short.
+func TestRefusalsQuoteNoSecret(t *testing.T) {
+	p := newPlayed(t)
+	deep := strings.Repeat(`{"hunter2":`, 100_000)
+	for target, bodies := range map[string][]string{
+		"pipelines/hunter2/execute":        {`{}`},
+		"pipelines/hunter2/execute-stream": {`{}`},
+		"pipelines/build/runs":             {`{"hunter2":1}`, `{"input":{"password":"hunter2"}}`, `{"priority":"hunter2"}`, `{"deadline":"hunter2"}`, `{"user_id":["hunter2"]}`, `hunter2`, deep},
+	} {
+		for _, body := range bodies {
+			req := httptest.NewRequest("POST", "http://localhost"+path(target), strings.NewReader(body))
+			req.Header.Set("Content-Type", "application/json")
+			rec := httptest.NewRecorder()
+			p.api.ServeHTTP(rec, req)
+			if rec.Code < 400 || rec.Code >= 500 || strings.Contains(rec.Body.String(), "hunter2") || rec.Body.Len() > 4<<10 {
+				t.Errorf("%s %.60s: %d %.300s", target, body, rec.Code, rec.Body)
+			}
+		}
 	}
 }
 

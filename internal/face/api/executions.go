@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -150,7 +149,7 @@ func (a *API) newExecutionRow(ctx context.Context, run nightcrier.Run) (row Exec
 		row.LatencyMS = milliseconds(run.EndedAt.Sub(run.QueuedAt))
 	}
 	if row.Outcome == isError {
-		row.Error = cmp.Or(run.FailureReason, run.Cause, string(run.Reason), string(run.Outcome))
+		row.Error = run.WhyUnsuccessful()
 	}
 	if row.InputSummary, err = a.opt.Runs.RunInput(ctx, run.ID); err != nil {
 		return row, nil, err

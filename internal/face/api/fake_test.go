@@ -153,6 +153,8 @@ func (f *fake) RunInput(_ context.Context, id string) (json.RawMessage, error) {
 	return []byte(`{"app":"shop"}`), f.fail
 }
 
+func (f *fake) RunSums(context.Context) ([]store.RunSum, error) { return nil, f.fail }
+
 func (f *fake) CancelRun(_ context.Context, id, cause string) (nightcrier.Run, error) {
 	f.cancelled = id + " " + cause
 	return f.runs[id], f.fail

@@ -76,6 +76,7 @@ var operations = map[string]struct {
 	"execute-pipeline-stream": {ofRuns, "Starts a run and sends server-sent events: step_started, iteration, step_completed, phase_started, agent_started, agent_completed, phase_completed, and pipeline_done as the last. With Last-Event-ID nothing is started: the stream goes on behind that event.", ofCall},
 	"list-executions":         {ofRuns, "Runs of pipelines as the older platform showed them, newest first.", []int{http.StatusBadRequest}},
 	"get-execution":           {ofRuns, "A run of a pipeline as the older platform showed it, with what its steps came to.", ofID},
+	"get-analytics":           {ofRuns, "How many runs there are, what they cost and how long they took, of all pipelines and of each, and the newest of them.", nil},
 	"list-triggers":           {ofRuns, "The schedules of the pipelines as they are now.", nil},
 	"get-trigger-status":      {ofRuns, "Whether schedules are followed, and how many there are.", nil},
 	"list-events":             {ofEvents, "A page of events, also of those that started nothing.", []int{http.StatusBadRequest}},

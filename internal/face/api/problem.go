@@ -8,12 +8,16 @@ import (
 	"net/http"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/danielgtaylor/huma/v2"
 )
 
 // problemType is the media type of RFC 9457.
 const problemType = "application/problem+json"
+
+// maxDetail is how much an answer says of what is wrong with a request, in characters.
+const maxDetail = 2000
 
 // statusOf is the one place where codes become HTTP statuses.
 var statusOf = map[nightcrier.Code]int{
@@ -62,12 +66,13 @@ func (a *API) problemFor(ctx context.Context, err error) error {
 		a.log.LogAttrs(ctx, slog.LevelError, "request failed", slog.Any("error", err))
 		return newProblem(code, "internal error; the server's log has the details")
 	}
-	return newProblem(code, err.Error())
+	return newProblem(code, a.opt.Mask(err.Error()))
 }
 
 // asProblem gives the framework's own errors (unknown path parameters, bad
-// query values) the form of all others.
-func asProblem(_ huma.Context, _ string, v any) (any, error) {
+// query values) the form of all others. They name what is wrong: the value itself may be a
+// secret, or all of the body.
+func (a *API) asProblem(_ huma.Context, _ string, v any) (any, error) {
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
@@ -78,8 +83,15 @@ func asProblem(_ huma.Context, _ string, v any) (any, error) {
 	}
 	p := &Problem{Title: m.Title, Status: m.Status, Detail: m.Detail, Code: code}
 	for _, e := range m.Errors {
-		p.Detail += "; " + e.Error()
+		p.Detail += "; " + e.Message
+		if e.Location != "" {
+			p.Detail += " (" + e.Location + ")"
+		}
 	}
+	if m.Status == http.StatusRequestEntityTooLarge {
+		p.Detail += "; send less, or where it is"
+	}
+	p.Detail = text.CutRunes(a.opt.Mask(p.Detail), maxDetail)
 	return p, nil
 }
 

@@ -261,10 +261,7 @@ func (q *sequence) end(at int) error {
 	if len(step.Beside) > 0 {
 		return q.make(agentCompleted, data)
 	}
-	data.deployed = &deployed{}
-	if url := urlIn(step.Output); url != "" {
-		data.Deployed, data.URL = true, &url
-	}
+	data.deployed = deployedBy(step.Output)
 	return q.make(stepCompleted, data)
 }
 
@@ -282,7 +279,7 @@ func (q *sequence) finish(run nightcrier.Run) error {
 		over.URL = cmp.Or(urlIn(q.done[i].Output), over.URL)
 	}
 	if !over.Success {
-		over.Error = cmp.Or(run.FailureReason, run.Cause, string(run.Reason), string(run.Outcome))
+		over.Error = run.WhyUnsuccessful()
 	}
 	q.over = &over
 	end := over
@@ -360,13 +357,29 @@ func newExecutedStep(s nightcrier.Step, at int) ExecutedStep {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
+// deployedBy is where what a step delivered can be reached, by the names url and port of its
+// output.
+func deployedBy(output json.RawMessage) *deployed {
+	var of struct {
+		URL  any `json:"url"`
+		Port any `json:"port"`
+	}
+	_ = json.Unmarshal(output, &of) // what is no object has neither
+	d := &deployed{}
+	if url, ok := of.URL.(string); ok && url != "" {
+		d.Deployed, d.URL = true, &url
+	}
+	if n, ok := of.Port.(float64); ok && n > 0 && n < 1<<16 && n == float64(int(n)) {
+		port := int(n)
+		d.Port = &port
+	}
+	return d
+}
+
 // urlIn is the URL that a step delivered under this name.
 func urlIn(output json.RawMessage) string {
-	var of struct {
-		URL string `json:"url"`
+	if d := deployedBy(output); d.Deployed {
+		return *d.URL
 	}
-	if json.Unmarshal(output, &of) != nil {
-		return ""
-	}
-	return of.URL
+	return ""
 }

@@ -37,10 +37,14 @@ type Cluster struct {
 	Mask func([]byte) []byte
 }
 
-// Config says what to serve. Clusters (the first is the default), Logger and
-// Class are required.
+// Config says what to serve. Logger is required, and either Clusters (the first is the
+// default) with Class, or Tools.
 type Config struct {
 	Clusters []Cluster
+	// Tools are served instead of all that reads clusters, with Instructions: what writes
+	// is a server of its own.
+	Tools        []Tool
+	Instructions string
 	// Investigator and Records may be nil; then their tools are not offered.
 	Investigator Investigator
 	Records      Records
@@ -99,8 +103,9 @@ type Server struct {
 
 // New returns a server that watches nothing yet.
 func New(cfg Config) (*Server, error) {
-	if len(cfg.Clusters) == 0 || cfg.Logger == nil || cfg.Class == nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "mcp server: Clusters, Logger and Class are required")
+	reads := len(cfg.Clusters) > 0
+	if cfg.Logger == nil || reads == (len(cfg.Tools) > 0) || reads && cfg.Class == nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "mcp server: Logger is required, and either Clusters with Class, or Tools")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -143,7 +148,17 @@ func (s *Server) newProtocolServer(sessions, stdio bool) *sdk.Server {
 	if sessions {
 		opt.SupportedProtocolVersions = pushing
 	}
-	p := sdk.NewServer(&sdk.Implementation{Name: "nightcrier", Title: "Nightcrier", Version: s.cfg.Version, WebsiteURL: "https://nightcrier.dev"}, opt)
+	own := &sdk.Implementation{Name: "nightcrier", Title: "Nightcrier", Version: s.cfg.Version, WebsiteURL: "https://nightcrier.dev"}
+	if len(s.cfg.Tools) > 0 {
+		opt.Instructions, own.Name = s.cfg.Instructions, "nightcrier-deploy"
+	}
+	p := sdk.NewServer(own, opt)
+	for _, t := range s.cfg.Tools {
+		s.addTool(p, t.offered())
+	}
+	if len(s.cfg.Tools) > 0 {
+		return p
+	}
 	s.addKubernetes(p)
 	s.addEvents(p, sessions, stdio)
 	s.addIncidents(p)

@@ -11,6 +11,24 @@ import (
 	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 )
 
+// Tool is a tool that is served as it is, with what it says to models and to programs.
+type Tool struct {
+	Name, Title, About string
+	Params             kubetool.Params
+	Output             map[string]any
+	// Writes changes something, Destructive takes something away.
+	Writes, Destructive bool
+	Do                  func(context.Context, kubetool.Args) (said string, data any, err error)
+}
+
+func (t Tool) offered() tool {
+	return tool{name: t.Name, title: t.Title, about: t.About, params: t.Params, idempotent: true, openWorld: true, output: t.Output, writes: t.Writes, destructive: t.Destructive,
+		run: func(ctx context.Context, _ *sdk.CallToolRequest, a kubetool.Args) (answer, error) {
+			said, data, err := t.Do(ctx, a)
+			return answer{said, data}, err
+		}}
+}
+
 // tool is one of our tools as the SDK wants it.
 type tool struct {
 	name, title, about string
@@ -18,6 +36,8 @@ type tool struct {
 	// reads only: nearly all do. A subscription changes nothing in a cluster either.
 	idempotent bool
 	openWorld  bool
+	// writes and destructive are what a Tool says of itself.
+	writes, destructive bool
 	// output is the JSON Schema of an answer's data, nil where it has none.
 	output map[string]any
 	run    func(ctx context.Context, req *sdk.CallToolRequest, a kubetool.Args) (answer, error)
@@ -32,10 +52,9 @@ type answer struct {
 // addTool offers a tool. Its errors are results that say so, for the model to read;
 // that is what the protocol wants of a tool's own failures.
 func (s *Server) addTool(p *sdk.Server, t tool) {
-	no := false
 	offered := &sdk.Tool{
 		Name: t.name, Title: t.title, Description: t.about, InputSchema: t.params.Schema(),
-		Annotations: &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: t.idempotent, OpenWorldHint: &t.openWorld},
+		Annotations: &sdk.ToolAnnotations{Title: t.title, ReadOnlyHint: !t.writes, DestructiveHint: &t.destructive, IdempotentHint: t.idempotent, OpenWorldHint: &t.openWorld},
 	}
 	if t.output != nil {
 		offered.OutputSchema = t.output

@@ -168,7 +168,8 @@ func (t *tx) supersedeRuns(e *Enqueued, next nightcrier.Run) error {
 }
 
 // RetryRun queues a run that has ended anew, with the same input. An incident that it is
-// about becomes pending again. With a step to begin at, the new run has what the steps
+// about becomes pending again; of its runs only the newest can be retried, since the
+// workspace has what that one left. With a step to begin at, the new run has what the steps
 // before it delivered; it is Invalid where the run never came to the step, a Conflict
 // where a step before it delivered nothing.
 func (s *Store) RetryRun(ctx context.Context, id, fromStep string) (nightcrier.Run, error) {
@@ -206,6 +207,9 @@ func (s *Store) RetryRun(ctx context.Context, id, fromStep string) (nightcrier.R
 
 func (t *tx) retryIncidentOf(old nightcrier.Run) (nightcrier.Run, error) {
 	inc, err := t.incidentByID(old.IncidentID())
+	if err == nil && inc.RunID != old.ID {
+		err = nightcrier.Errorf(nightcrier.Conflict, "run %s is not the newest of incident %s, whose workspace is that of run %s; retry that one", old.ID, inc.ID, inc.RunID)
+	}
 	if err != nil {
 		return old, err
 	}

@@ -14,7 +14,8 @@ import (
 // Limits bound what runs at once.
 type Limits struct {
 	// Total is how many leases there may be, PerKey how many investigations of incidents
-	// on one key. Anything else is alone on its key.
+	// on one key, their cluster. The keys of anything else are others, whatever they are
+	// called, and it is alone on its key: who names one keeps no incident waiting.
 	Total  int
 	PerKey int
 	// Closed are executors that get no work now.
@@ -39,9 +40,10 @@ func (s *Store) AdmitNext(ctx context.Context, l Limits) (*nightcrier.Run, error
 		}
 		run, err := scanRun(t.queryRow(`UPDATE runs SET status = 'admitted', admitted_at = ? WHERE status = 'queued' AND id = (
 			SELECT id FROM runs WHERE status = 'queued'
-				AND run_key NOT IN (SELECT run_key FROM runs WHERE status = 'admitted' GROUP BY run_key
-					HAVING COUNT(*) >= ? OR MIN(subject_kind) <> 'incident' OR MAX(subject_kind) <> 'incident')
-				AND (subject_kind = 'incident' OR run_key NOT IN (SELECT run_key FROM runs WHERE status = 'admitted'))`+open+`
+				AND ((subject_kind = 'incident' AND run_key NOT IN (
+						SELECT run_key FROM runs WHERE status = 'admitted' AND subject_kind = 'incident' GROUP BY run_key HAVING COUNT(*) >= ?))
+					OR (subject_kind <> 'incident' AND run_key NOT IN (
+						SELECT run_key FROM runs WHERE status = 'admitted' AND subject_kind <> 'incident')))`+open+`
 				AND (SELECT COUNT(*) FROM runs WHERE status = 'admitted') < ?
 			ORDER BY severity DESC, queued_at, id LIMIT 1)
 			RETURNING `+runColumns, append(args, l.Total)...))

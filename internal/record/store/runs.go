@@ -114,6 +114,31 @@ func (s *Store) ListRuns(ctx context.Context, f RunFilter) ([]nightcrier.Run, st
 	return list[:limit], formatCursor(last.QueuedAt, last.ID), nil
 }
 
+// RunSum sums up the runs of one pipeline.
+type RunSum struct {
+	Pipeline string
+	// Ended are those that were dropped, too.
+	Runs, Ended, Succeeded int
+	CostUSD                float64
+	// Took is how long the ended ones took together, from their queueing on.
+	Took time.Duration
+}
+
+// RunSums sums up all runs, by the name of their pipeline.
+func (s *Store) RunSums(ctx context.Context) ([]RunSum, error) {
+	var all []RunSum
+	err := s.readConn(ctx).eachRow(func(rows *sql.Rows) error {
+		var sum RunSum
+		var micros int64
+		err := rows.Scan(&sum.Pipeline, &sum.Runs, &sum.Ended, &sum.Succeeded, &sum.CostUSD, &micros)
+		sum.Took = time.Duration(micros) * time.Microsecond
+		all = append(all, sum)
+		return err
+	}, `SELECT pipeline, COUNT(*), SUM(CASE WHEN ended_at > 0 THEN 1 ELSE 0 END), SUM(CASE WHEN outcome = 'success' THEN 1 ELSE 0 END), SUM(cost_usd),
+		CAST(SUM(CASE WHEN ended_at > 0 THEN ended_at - queued_at ELSE 0 END) AS BIGINT) FROM runs GROUP BY pipeline ORDER BY pipeline`)
+	return all, s.wrapError("sum up the runs", err)
+}
+
 // BeginRun begins an admitted run: the incident that it is about, which is returned,
 // becomes investigating, and the attempt is counted. A run about anything else changes
 // nothing, as the same run begun again does.

@@ -26,15 +26,17 @@ func (l Limits) WaitOf(run nightcrier.Run, leased []nightcrier.Run) *nightcrier.
 	return nil
 }
 
-// holderOf is the run that keeps another one off its key, "" where none does.
+// holderOf is the run that keeps another one off its key, "" where none does. Investigations and
+// other runs do not share their keys.
 func (l Limits) holderOf(run nightcrier.Run, leased []nightcrier.Run) string {
-	alone, holders := run.IncidentID() == "", []string{}
+	var holders []string
+	investigates := run.IncidentID() != ""
 	for _, other := range leased {
-		if other.Key == run.Key {
-			holders, alone = append(holders, other.ID), alone || other.IncidentID() == ""
+		if other.Key == run.Key && (other.IncidentID() != "") == investigates {
+			holders = append(holders, other.ID)
 		}
 	}
-	if len(holders) == 0 || !alone && len(holders) < l.PerKey {
+	if len(holders) == 0 || investigates && len(holders) < l.PerKey {
 		return ""
 	}
 	return holders[0]

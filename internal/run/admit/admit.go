@@ -146,7 +146,7 @@ func (a *Admitter) handleAdmitted(ctx context.Context, run nightcrier.Run) {
 		a.cfg.Breaker.Admitted(run.Executor)
 	}
 	a.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "run admitted", slog.String("event", "run_admitted"),
-		slog.String("incident_id", run.IncidentID()), slog.String("cluster", run.Key), slog.String("run", run.ID), slog.String("pipeline", run.Pipeline),
+		slog.String("incident_id", run.IncidentID()), slog.String("cluster", run.Cluster()), slog.String("key", run.Key), slog.String("run", run.ID), slog.String("pipeline", run.Pipeline),
 		slog.String("executor", run.Executor), slog.Duration("waited", run.AdmittedAt.Sub(run.QueuedAt)))
 	a.owed = append(a.owed, run)
 	a.handOver(ctx)

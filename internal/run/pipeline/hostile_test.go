@@ -185,7 +185,7 @@ func TestInputsAreBounded(t *testing.T) {
 		`{"a":"` + strings.Repeat("x", 10<<20) + `"}`: nightcrier.Exhausted, `[1]`: nightcrier.Invalid, `{"a":`: nightcrier.Invalid,
 		strings.Repeat(`{"a":`, 100_000): nightcrier.Invalid, `null`: "", ``: "", `{"a":1}`: "",
 	} {
-		input, err := ReadInput([]byte(text))
+		input, err := new(Definition).ReadInput([]byte(text))
 		if nightcrier.CodeOf(err) != code || err == nil && input == nil {
 			t.Errorf("%.20s: %v, %v", text, input, err)
 		}

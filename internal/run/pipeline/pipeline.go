@@ -208,14 +208,3 @@ func (d *Definition) Schedules() ([]Schedule, error) {
 	}
 	return all, nil
 }
-
-// MapInput gives each input the other name that input_mapping has for it, unless
-// something is there already.
-func (d *Definition) MapInput(input map[string]any) {
-	for from, to := range d.InputMapping {
-		value, given := input[from]
-		if _, taken := input[to]; given && !taken {
-			input[to] = value
-		}
-	}
-}

@@ -3,11 +3,13 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/text/expr"
 )
 
@@ -96,6 +98,8 @@ func (d *Definition) EvalKey(ctx context.Context, s Scope) (string, error) {
 		return "", d.placeError(keyName, err)
 	case key == "" || len(key) > maxKey:
 		return "", d.placeError(keyName, nightcrier.Errorf(nightcrier.Invalid, "it yields %d bytes; a key has between 1 and %d", len(key), maxKey))
+	case strings.ContainsFunc(key, text.IsHidden):
+		return "", d.placeError(keyName, nightcrier.Errorf(nightcrier.Invalid, "it yields a text with characters that do not show, such as line breaks"))
 	}
 	return key, nil
 }
@@ -142,8 +146,9 @@ func (d *Definition) EvalWith(ctx context.Context, step *Step, s Scope) (map[str
 	return inputs, nil
 }
 
-// ReadInput reads the input of a run: one JSON object of at most [MaxInput]; nothing is none.
-func ReadInput(data []byte) (map[string]any, error) {
+// ReadInput reads the input of a run, with the names that input_mapping has for it: one JSON
+// object of at most [MaxInput]; nothing is none.
+func (d *Definition) ReadInput(data []byte) (map[string]any, error) {
 	if len(data) > MaxInput {
 		return nil, nightcrier.Errorf(nightcrier.Exhausted, "the input takes %d bytes: at most %d are taken; hand on less, or a reference", len(data), MaxInput)
 	}
@@ -151,11 +156,26 @@ func ReadInput(data []byte) (map[string]any, error) {
 	if len(data) == 0 {
 		return input, nil
 	}
-	if err := json.Unmarshal(data, &input); err != nil {
+	var of *json.UnmarshalTypeError
+	switch err := json.Unmarshal(data, &input); {
+	case errors.As(err, &of):
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "the input is no JSON object: it is of type %s", of.Value)
+	case err != nil:
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "the input is no JSON object: %w", err)
-	}
-	if input == nil { // null
+	case input == nil: // null
 		input = map[string]any{}
 	}
+	d.mapInput(input)
 	return input, nil
+}
+
+// mapInput gives each input the other name that input_mapping has for it, unless
+// something is there already.
+func (d *Definition) mapInput(input map[string]any) {
+	for from, to := range d.InputMapping {
+		value, given := input[from]
+		if _, taken := input[to]; given && !taken {
+			input[to] = value
+		}
+	}
 }

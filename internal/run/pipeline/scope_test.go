@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	"nightcrier.dev/nightcrier"
@@ -25,14 +26,21 @@ steps:
     if: '!steps.deploy.success && !has(steps.deploy.output)'
   - action: notify
 `)
-	input := map[string]any{"description": "a shop", "repo": "a/b", "repository": "c/d", "n": 2.0}
-	d.MapInput(input)
+	input, err := d.ReadInput([]byte(`{"description": "a shop", "repo": "a/b", "repository": "c/d", "n": 2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if want := map[string]any{"description": "a shop", "prd": "a shop", "repo": "a/b", "repository": "c/d", "n": 2.0}; !reflect.DeepEqual(input, want) {
 		t.Errorf("%v, want %v", input, want)
 	}
 	s := Scope{Input: input, Subject: nightcrier.Subject{Kind: nightcrier.SubjectPullRequest, ID: "7", Title: "A change"}}
 	if key, err := d.EvalKey(t.Context(), s); err != nil || key != "pull_request/c/d" {
 		t.Errorf("%q, %v", key, err)
+	}
+	for _, bad := range []string{"two\nlines", "\x1b[31m", strings.Repeat("x", 600)} {
+		if key, err := d.EvalKey(t.Context(), Scope{Input: map[string]any{"repository": bad}, Subject: s.Subject}); nightcrier.CodeOf(err) != nightcrier.Invalid {
+			t.Errorf("a key of %.20q: %.20q, %v", bad, key, err)
+		}
 	}
 	all := d.Phases[0].Steps
 	with := func(i int) map[string]any {

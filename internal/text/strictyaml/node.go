@@ -35,6 +35,19 @@ type Fault struct {
 // every value where it stands. It is the reader's business to refuse what [IsUnsupported],
 // keys that are given twice, and keys that are not known.
 func ReadNode(data []byte) (*yaml.Node, *Fault) {
+	all, fault := ReadNodes(data)
+	switch {
+	case fault != nil || len(all) == 0:
+		return nil, fault
+	case len(all) > 1:
+		return nil, &Fault{all[1].Line, "a second document begins here: one file holds one"}
+	}
+	return all[0], nil
+}
+
+// ReadNodes is ReadNode for data that may hold several documents. Those without anything are
+// left out.
+func ReadNodes(data []byte) (all []*yaml.Node, fault *Fault) {
 	if len(data) > MaxBytes {
 		return nil, &Fault{Text: fmt.Sprintf("is larger than %d bytes", MaxBytes)}
 	}
@@ -45,20 +58,15 @@ func ReadNode(data []byte) (*yaml.Node, *Fault) {
 	if err != nil {
 		return nil, &Fault{Text: err.Error()}
 	}
-	var only *yaml.Node
 	for {
 		var doc yaml.Node
 		if err := loader.Load(&doc); errors.Is(err, io.EOF) {
-			return only, nil
+			return all, nil
 		} else if err != nil {
 			return nil, syntaxFault(err, data)
 		}
-		switch {
-		case len(doc.Content) == 0 || IsNull(doc.Content[0]):
-		case only != nil:
-			return nil, &Fault{doc.Content[0].Line, "a second document begins here: one file holds one"}
-		default:
-			only = doc.Content[0]
+		if len(doc.Content) > 0 && !IsNull(doc.Content[0]) {
+			all = append(all, doc.Content[0])
 		}
 	}
 }

@@ -1,10 +1,7 @@
 package scene
 
 import (
-	"cmp"
 	"regexp"
-	"regexp/syntax"
-	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -12,45 +9,82 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// Pattern is a regular expression that is compiled when it is first used. The rules
+// Pattern is a regular expression that is compiled when it is first needed. The rules
 // have so many that a process which diagnoses nothing, as the worker beside an agent,
-// would spend most of its start on them.
+// would spend most of its start on them, and a diagnosis most of its time.
 type Pattern struct {
-	text string
-	once sync.Once
-	re   *regexp.Regexp
+	text   string
+	screen func() screen
+	re     func() *regexp.Regexp
 }
 
 // NewPattern makes the pattern of an expression; one that is none panics when it is used.
-func NewPattern(text string) *Pattern { return &Pattern{text: text} }
-
-func (p *Pattern) compiled() *regexp.Regexp {
-	p.once.Do(func() { p.re = regexp.MustCompile(p.text) })
-	return p.re
+func NewPattern(text string) *Pattern {
+	return &Pattern{
+		text:   text,
+		screen: sync.OnceValue(func() screen { return newScreen(text) }),
+		re:     sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) }),
+	}
 }
 
-func (p *Pattern) Match(b []byte) bool { return p.compiled().Match(b) }
+// NewWordings makes patterns of expressions: ways of saying one thing.
+func NewWordings(texts ...string) (all []*Pattern) {
+	for _, t := range texts {
+		all = append(all, NewPattern(t))
+	}
+	return all
+}
 
-func (p *Pattern) MatchString(s string) bool { return p.compiled().MatchString(s) }
+// mayMatch reports whether it is worth while to ask the expression about s.
+func (p *Pattern) mayMatch(s string) bool { return p.screen().mayMatchText(s) }
 
-func (p *Pattern) FindString(s string) string { return p.compiled().FindString(s) }
+// MayMatch reports whether the expression may match a line.
+func (p *Pattern) MayMatch(l *Line) bool { return p.screen().mayMatchLine(l) }
 
-func (p *Pattern) FindStringSubmatch(s string) []string { return p.compiled().FindStringSubmatch(s) }
+func (p *Pattern) Match(b []byte) bool { return p.MatchString(string(b)) }
+
+func (p *Pattern) MatchString(s string) bool { return p.mayMatch(s) && p.re().MatchString(s) }
+
+func (p *Pattern) FindString(s string) string {
+	if !p.mayMatch(s) {
+		return ""
+	}
+	return p.re().FindString(s)
+}
+
+func (p *Pattern) FindStringSubmatch(s string) []string {
+	if !p.mayMatch(s) {
+		return nil
+	}
+	return p.re().FindStringSubmatch(s)
+}
 
 func (p *Pattern) FindStringSubmatchIndex(s string) []int {
-	return p.compiled().FindStringSubmatchIndex(s)
+	if !p.mayMatch(s) {
+		return nil
+	}
+	return p.re().FindStringSubmatchIndex(s)
 }
 
 func (p *Pattern) FindAllString(s string, n int) []string {
-	return p.compiled().FindAllString(s, n)
+	if !p.mayMatch(s) {
+		return nil
+	}
+	return p.re().FindAllString(s, n)
 }
 
 func (p *Pattern) FindAllStringSubmatch(s string, n int) [][]string {
-	return p.compiled().FindAllStringSubmatch(s, n)
+	if !p.mayMatch(s) {
+		return nil
+	}
+	return p.re().FindAllStringSubmatch(s, n)
 }
 
 func (p *Pattern) ReplaceAllString(s, with string) string {
-	return p.compiled().ReplaceAllString(s, with)
+	if !p.mayMatch(s) {
+		return s
+	}
+	return p.re().ReplaceAllString(s, with)
 }
 
 // MissingConfigPattern matches what a kubelet says of a ConfigMap, a Secret or a key that is
@@ -67,73 +101,6 @@ var ImageTroublePattern = NewPattern(`ImagePullBackOff|ErrImage\w+|InvalidImageN
 // a probe.
 var KilledByProbePattern = NewPattern(`failed (liveness|startup) probe`)
 
-// Wording is one way of saying something. Looking for a part of it first is what
-// makes it cheap to look for hundreds.
-type Wording struct {
-	*Pattern
-	// parts, in lower case, of which any line that matches has at least one. None
-	// means that there is no such part.
-	parts func() []string
-}
-
-// NewWordings makes a wording of each expression.
-func NewWordings(patterns ...string) []Wording {
-	var out []Wording
-	for _, p := range patterns {
-		out = append(out, Wording{NewPattern(p), sync.OnceValue(func() []string {
-			tree, err := syntax.Parse(p, syntax.Perl)
-			if err != nil {
-				panic(err)
-			}
-			return partsOf(tree)
-		})})
-	}
-	return out
-}
-
-// MayBeIn reports whether a line, in lower case, may match.
-func (w Wording) MayBeIn(lower string) bool {
-	parts := w.parts()
-	return len(parts) == 0 || slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(lower, p) })
-}
-
-// partsOf are texts of which every match of the expression has one: the longest
-// that can be found.
-func partsOf(re *syntax.Regexp) []string {
-	switch re.Op {
-	case syntax.OpLiteral:
-		return []string{strings.ToLower(string(re.Rune))}
-	case syntax.OpCapture, syntax.OpPlus:
-		return partsOf(re.Sub[0])
-	case syntax.OpConcat:
-		var best []string
-		for _, sub := range re.Sub {
-			if parts := partsOf(sub); shortestLength(parts) > shortestLength(best) {
-				best = parts
-			}
-		}
-		return best
-	case syntax.OpAlternate:
-		var all []string
-		for _, sub := range re.Sub {
-			parts := partsOf(sub)
-			if len(parts) == 0 {
-				return nil
-			}
-			all = append(all, parts...)
-		}
-		return all
-	}
-	return nil
-}
-
-func shortestLength(parts []string) int {
-	if len(parts) == 0 {
-		return 0
-	}
-	return len(slices.MinFunc(parts, func(a, b string) int { return cmp.Compare(len(a), len(b)) }))
-}
-
 // Bounds of what is quoted, in bytes.
 const (
 	MaxQuote = 300
@@ -142,9 +109,9 @@ const (
 
 var (
 	// GraveWords are the words a program ends with.
-	GraveWords = NewWordings(`(?i:\b(panic|fatal|critical|emerg|traceback|segmentation fault)\b)|(?:Error|Exception):`)[0]
+	GraveWords = NewPattern(`(?i:\b(panic|fatal|critical|emerg|traceback|segmentation fault)\b)|(?:Error|Exception):`)
 	// TellingWords are the words of a failure that may be passing.
-	TellingWords = NewWordings(`(?i)\b(error|err|exception|failed|failure|refused|denied|cannot|can't|unable|no such|not found|timed? ?out|invalid|missing|required)\b`)[0]
+	TellingWords = NewPattern(`(?i)\b(error|err|exception|failed|failure|refused|denied|cannot|can't|unable|no such|not found|timed? ?out|invalid|missing|required)\b`)
 	// StackFramePattern matches a line of a stack trace, which names exceptions in passing.
 	StackFramePattern = NewPattern(`^\s+at [\w.$<>/@:-]+`)
 	// LostLogPattern is what a kubelet answers in place of a log it has lost.
@@ -155,9 +122,9 @@ var (
 // ended: the last grave one, else the last telling one, else the last.
 func ErrorLine(log string) string {
 	lines := strings.Split(log, "\n")
-	for _, words := range []Wording{GraveWords, TellingWords} {
+	for _, words := range []*Pattern{GraveWords, TellingWords} {
 		for i := len(lines) - 1; i >= 0; i-- {
-			if line := text.KeepBytes(lines[i], 4*MaxQuote); words.MayBeIn(strings.ToLower(line)) && words.MatchString(line) && !StackFramePattern.MatchString(line) {
+			if line := text.KeepBytes(lines[i], 4*MaxQuote); words.MatchString(line) && !StackFramePattern.MatchString(line) {
 				return line
 			}
 		}

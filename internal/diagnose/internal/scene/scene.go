@@ -93,6 +93,8 @@ type Scene struct {
 	listed   map[KindIn]bool // read, if not to the end
 	// above is what stands above ReplicaSets and Jobs that Pods name as their owner.
 	above map[nightcrier.Resource]nightcrier.Object
+	// hosts are those that settings name, by the text of the setting.
+	hosts map[string]hosts
 }
 
 // InTime reports whether there is time for another rule. What a hostile or a huge

@@ -99,19 +99,40 @@ func (s *Scene) AddressesOf(w PodMaker) []address {
 	var out []address
 	for name, v := range s.SettingsOfMaker(w) {
 		v.Quote = text.KeepBytes(v.Quote, MaxSetting)
-		for _, m := range hostPort.FindAllStringSubmatch(v.Quote, 64) {
+		found := s.hostsIn(v.Quote)
+		for _, m := range found.withPort {
 			port, _ := strconv.ParseInt(m[2], 10, 32)
 			out = append(out, address{m[1], int32(port), withQuote(v, m[1]+":"+m[2])})
 		}
-		for _, m := range hostURL.FindAllStringSubmatch(v.Quote, 64) {
+		for _, m := range found.inURL {
 			out = append(out, address{m[1], 0, withQuote(v, m[1])})
 		}
 		// A lone word is a host only where its name says so, or it would be any word.
-		if bareHost.MatchString(v.Quote) && (hostName.MatchString(name) || strings.Contains(v.Quote, ".svc")) {
+		if found.bare && (hostName.MatchString(name) || strings.Contains(v.Quote, ".svc")) {
 			out = append(out, address{v.Quote, 0, v})
 		}
 	}
 	return out
+}
+
+// hosts are those that a text names, as the expressions find them.
+type hosts struct {
+	withPort, inURL [][]string
+	bare            bool // the text may be one
+}
+
+// hostsIn are the hosts that a setting names. Many rules ask for those of all workloads, so
+// each text is looked through once.
+func (s *Scene) hostsIn(setting string) hosts {
+	found, known := s.hosts[setting]
+	if !known {
+		found = hosts{hostPort.FindAllStringSubmatch(setting, 64), hostURL.FindAllStringSubmatch(setting, 64), bareHost.MatchString(setting)}
+		if s.hosts == nil {
+			s.hosts = map[string]hosts{}
+		}
+		s.hosts[setting] = found
+	}
+	return found
 }
 
 var hostName = NewPattern(`(?i)host|addr|server|url|uri|endpoint|service|broker|upstream|target|peer`)

@@ -146,8 +146,8 @@ func enqueueTwice(t *testing.T, b *bench) {
 	}
 }
 
-// What holds a key keeps everything else off it, whatever each is about; only
-// investigations may be several.
+// Who names a key for a run of a pipeline keeps other runs off it, and no investigation of a
+// cluster that is called the same; nor do those keep it off.
 func keysOfAll(t *testing.T, b *bench) {
 	l := store.Limits{Total: 100, PerKey: 2}
 	call := b.enqueueRun(t, newCall("prod")).Run
@@ -158,22 +158,31 @@ func keysOfAll(t *testing.T, b *bench) {
 	for _, workload := range []string{"cart", "web", "db"} {
 		b.acceptEvent(t, b.newEvent("prod", workload, nightcrier.Warning), Policy())
 	}
-	if got := b.drainQueue(t, l); len(got) != 3 || !slices.Contains(got, "prod") {
-		t.Errorf("admitted %v, want one of prod, and the two that share with nothing", got)
+	if got := b.drainQueue(t, l); len(got) != 5 || countOf(got, "prod") != 3 {
+		t.Errorf("admitted %v, want one call and two investigations of prod, and the two that share with nothing", got)
 	}
 	b.endRun(t, call.ID)
 	second := b.admitRun(t)
 	if second.IncidentID() != "" || second.Key != "prod" || len(b.drainQueue(t, l)) != 0 {
 		t.Errorf("admitted %+v beside others", second)
 	}
-	b.endRun(t, second.ID)
-	if got := b.drainQueue(t, l); len(got) != 2 {
-		t.Errorf("admitted %v, want two investigations of prod", got)
-	}
 	b.enqueueRun(t, newCall("prod"))
+	sums, err := b.RunSums(t.Context())
+	if err != nil || len(sums) != 2 || sums[0].Runs != 5 || sums[1].Runs != 3 || sums[0].Ended+sums[1].Ended != 1 || sums[0].Succeeded+sums[1].Succeeded != 1 || sums[0].Took+sums[1].Took != time.Second {
+		t.Errorf("%+v, %v", sums, err)
+	}
 	if got := b.drainQueue(t, store.Limits{Total: 100, PerKey: 3}); !slices.Equal(got, []string{"prod"}) {
 		t.Errorf("admitted %v, want the third investigation and not the call", got)
 	}
+}
+
+func countOf(all []string, one string) (n int) {
+	for _, s := range all {
+		if s == one {
+			n++
+		}
+	}
+	return n
 }
 
 // endRun finishes a run about anything but an incident.
@@ -310,6 +319,12 @@ func retryAnyRun(t *testing.T, b *bench) {
 	}
 	_, err = b.RetryRun(ctx, d.Run.ID, "") // its incident is open again
 	wantCode(t, err, nightcrier.Conflict)
+	b.investigateNext(t, nightcrier.Failed)
+	_, err = b.RetryRun(ctx, d.Run.ID, "") // the workspace is the newer one's
+	wantCode(t, err, nightcrier.Conflict)
+	if err == nil || !strings.Contains(err.Error(), again.ID+"; retry that one") {
+		t.Errorf("an older run of an incident: %v", err)
+	}
 }
 
 // Retention takes what ended before, and nothing that is open.

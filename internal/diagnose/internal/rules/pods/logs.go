@@ -27,7 +27,7 @@ type logPattern struct {
 	actions []scene.Step
 	// refine adds what the surroundings tell about it, nil for nothing.
 	refine   func(f *scene.Facts, c scene.Container, t logMatch, n *scene.Finding)
-	wordings []scene.Wording
+	wordings []*scene.Pattern
 }
 
 // logPatterns are looked through in this order: the first whose words a line has,
@@ -105,7 +105,7 @@ var errorField = scene.NewPattern(`(?:"(?:error|err|exception|cause|error\.messa
 // quoteIn is a line that the pattern matches as it is quoted: by what it matches.
 func (s *logPattern) quoteIn(line string) string {
 	quote := quoteLine(line)
-	if _, ok := s.matchLine(quote, strings.ToLower(quote)); !ok {
+	if _, ok := s.matchLine(quote, scene.NewLine(quote)); !ok {
 		return text.CutMiddle(line, scene.MaxQuote)
 	}
 	return quote
@@ -124,21 +124,20 @@ func quoteLine(line string) string {
 
 // firstPattern is the first pattern whose words a line has, and what it is about.
 func firstPattern(patterns []logPattern, line string) (p *logPattern, what string) {
-	lower := strings.ToLower(line)
+	marked := scene.NewLine(line)
 	for i := range patterns {
-		if what, ok := patterns[i].matchLine(line, lower); ok {
+		if what, ok := patterns[i].matchLine(line, marked); ok {
 			return &patterns[i], what
 		}
 	}
 	return nil, ""
 }
 
-// matchLine reports whether the pattern has the words of line, which lower has in lower
-// case, and what it is about.
-func (s *logPattern) matchLine(line, lower string) (what string, ok bool) {
+// matchLine reports whether the pattern has the words of line, and what it is about.
+func (s *logPattern) matchLine(line string, marked *scene.Line) (what string, ok bool) {
 	for i := range s.wordings {
-		w := &s.wordings[i]
-		if !w.MayBeIn(lower) {
+		w := s.wordings[i]
+		if !w.MayMatch(marked) {
 			continue
 		}
 		if m := w.FindStringSubmatch(line); m != nil {

@@ -156,11 +156,8 @@ func readComplaints(f *scene.Facts, l scene.LogExcerpt) []complaint {
 		if overAgain.MatchString(line) {
 			over = i
 		}
-		if quietLevel.MatchString(line) && !scene.TellingWords.MatchString(line) || echoOfOther.MatchString(line) || scene.StackFramePattern.MatchString(line) {
-			continue
-		}
-		p, what := firstPattern(runningLogPatterns, line)
-		if p == nil {
+		p, what := firstPattern(runningLogPatterns, line) // first, as most lines have the words of none
+		if p == nil || quietLevel.MatchString(line) && !scene.TellingWords.MatchString(line) || echoOfOther.MatchString(line) || scene.StackFramePattern.MatchString(line) {
 			continue
 		}
 		m := logMatch{pattern: p, log: l, line: p.quoteIn(line), whole: line, what: what}
@@ -241,7 +238,7 @@ const (
 )
 
 // loggedError matches a line that a program itself calls an error.
-var loggedError = scene.NewWordings(`(?i)\blevel["']?[=:]\s?["']?(?:error|fatal|critical|panic)\b|"severity": ?"(?:error|critical)|^(?:\S+ )?[EF]\d{4} |\b(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC)\b|^\[?error\]?:|^\w*Error:|Exception(?::| in thread)|^panic:`)[0]
+var loggedError = scene.NewPattern(`(?i)\blevel["']?[=:]\s?["']?(?:error|fatal|critical|panic)\b|"severity": ?"(?:error|critical)|^(?:\S+ )?[EF]\d{4} |\b(?:ERROR|FATAL|CRITICAL|SEVERE|PANIC)\b|^\[?error\]?:|^\w*Error:|Exception(?::| in thread)|^panic:`)
 
 // logsErrors finds containers that run and of whose log a good part is errors that no rule
 // knows. That is what there is to tell an engineer who was told that something is wrong
@@ -255,7 +252,10 @@ func logsErrors(f *scene.Facts) []scene.Finding {
 			continue
 		}
 		t, ok := unknownErrors(f, l)
-		if _, known := worstComplaint(f, l); known || !ok {
+		if !ok {
+			continue
+		}
+		if _, known := worstComplaint(f, l); known {
 			continue
 		}
 		n := scene.Finding{
@@ -292,7 +292,7 @@ func unknownErrors(f *scene.Facts, l scene.LogExcerpt) (complaint, bool) {
 		if t, dated := lineTime(line); dated {
 			at = t
 		}
-		if !loggedError.MayBeIn(strings.ToLower(line)) || !loggedError.MatchString(line) || forTelemetry.MatchString(line) || scene.StackFramePattern.MatchString(line) {
+		if !loggedError.MatchString(line) || forTelemetry.MatchString(line) || scene.StackFramePattern.MatchString(line) {
 			continue
 		}
 		if at.IsZero() || !at.Equal(c.last) {

@@ -435,18 +435,23 @@ func (p *program) tellCommand() *cobra.Command {
 	p.formatFlag(cmd, "text", "json")
 	return p.runWithClient(cmd, func(ctx context.Context, c *client.Client, given []string) error {
 		list, err := c.TellAgain(ctx, given[0])
-		if err != nil {
-			return err
-		}
-		if p.format == "json" {
-			return p.printJSON(list)
-		}
-		for _, n := range list.Notifications {
-			p.printMessage("Sending again: %s to %s.", strings.ReplaceAll(n.Kind, "_", " "), n.Channel)
-		}
-		p.printMessage("`nightcrier incidents show %s` says whether it arrived.", given[0])
-		return nil
+		return p.printToldAgain(list, err, "incidents show "+given[0])
 	})
+}
+
+// printToldAgain says what is being sent again, and where it is seen whether that arrived.
+func (p *program) printToldAgain(list api.NotificationList, err error, look string) error {
+	if err != nil {
+		return err
+	}
+	if p.format == "json" {
+		return p.printJSON(list)
+	}
+	for _, n := range list.Notifications {
+		p.printMessage("Sending again: %s to %s.", strings.ReplaceAll(n.Kind, "_", " "), n.Channel)
+	}
+	p.printMessage("`nightcrier %s` says whether it arrived.", look)
+	return nil
 }
 
 func (p *program) noteCommand() *cobra.Command {

@@ -423,7 +423,7 @@ func (p *program) followRun(ctx context.Context, c *client.Client, id string) er
 	case p.format == "json":
 		err = p.printJSON(run)
 	case p.format == "text":
-		p.printWholeRun(run)
+		p.printWholeRun(run, nil)
 	}
 	return cmp.Or(err, failureOf(run))
 }

@@ -6,12 +6,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/api/client"
+	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
@@ -19,7 +21,7 @@ import (
 
 func (p *program) runsCommand() *cobra.Command {
 	return groupCommand("runs", "List, read and control runs of pipelines",
-		p.listRunsCommand(), p.showRunCommand(), p.tailRunCommand(), p.cancelRunCommand(), p.retryRunCommand())
+		p.listRunsCommand(), p.showRunCommand(), p.tailRunCommand(), p.cancelRunCommand(), p.retryRunCommand(), p.tellRunCommand())
 }
 
 func (p *program) listRunsCommand() *cobra.Command {
@@ -138,12 +140,16 @@ func (p *program) showRunCommand() *cobra.Command {
 		if p.format == "json" {
 			return p.printJSON(run)
 		}
-		p.printWholeRun(run)
+		told, err := c.RunNotifications(ctx, run.ID)
+		if err != nil {
+			return err
+		}
+		p.printWholeRun(run, told.Notifications)
 		return nil
 	})
 }
 
-func (p *program) printWholeRun(run nightcrier.Run) {
+func (p *program) printWholeRun(run nightcrier.Run, told []store.Notification) {
 	t := table{}
 	row := func(label string, c cell) {
 		if c.text != "" {
@@ -173,7 +179,13 @@ func (p *program) printWholeRun(run nightcrier.Run) {
 	if run.CostUSD > 0 {
 		row("Cost", plainCell(fmt.Sprintf("$%.4f", run.CostUSD)))
 	}
+	for _, n := range told {
+		row("Told", plainCell(describeNotification(n)))
+	}
 	p.printTable(t)
+	if slices.ContainsFunc(told, func(n store.Notification) bool { return inDoubt(n, told) }) {
+		p.printMessage("A message about it failed, or may not have arrived: look into the channel, and send it again with `nightcrier runs tell %s`.", run.ID)
+	}
 	if len(run.Steps) == 0 {
 		return
 	}
@@ -227,6 +239,15 @@ func (p *program) cancelRunCommand() *cobra.Command {
 			return p.printRun(run, "Cancelled before it began.")
 		}
 		return p.printRun(run, "Cancel requested; its agent has its grace time to end. `nightcrier runs show "+given[0]+"` shows when it has.")
+	})
+}
+
+func (p *program) tellRunCommand() *cobra.Command {
+	cmd := runCommand("tell", "Send again messages that failed or are in doubt")
+	p.formatFlag(cmd, "text", "json")
+	return p.runWithClientOf(runNames, cmd, func(ctx context.Context, c *client.Client, given []string) error {
+		list, err := c.TellRunAgain(ctx, given[0])
+		return p.printToldAgain(list, err, "runs show "+given[0])
 	})
 }
 

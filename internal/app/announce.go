@@ -4,13 +4,16 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/face/notify"
 	"nightcrier.dev/nightcrier/internal/face/notify/slack"
 	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
 // openNotifier settles what an earlier process left unfinished, before any run
@@ -33,6 +36,72 @@ func (a *Investigator) openNotifier(ctx context.Context) error {
 	return a.notifier.Recover(ctx)
 }
 
+// tellRun tells people of a run that has ended, as its pipeline and its skills wish. What cannot be
+// computed of a message is said in the log; the message is sent without.
+func (a *Investigator) tellRun(ctx context.Context, r nightcrier.Run, p pipeline.Frozen) error {
+	list, err := a.messagesOf(ctx, r, p)
+	for _, m := range list {
+		err = errors.Join(err, a.notifier.Notify(ctx, m))
+	}
+	return err
+}
+
+// messagesOf are the messages of a run that has ended, by channels.
+func (a *Investigator) messagesOf(ctx context.Context, r nightcrier.Run, p pipeline.Frozen) (list []notify.Message, err error) {
+	if !p.Tells() {
+		return nil, nil
+	}
+	attempts, err := a.store.Steps(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := a.store.RunInput(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	input, wrong := p.Definition.ReadInput(raw)
+	r.Steps = lastAttempts(attempts)
+	told, err := p.ListTold(ctx, r, input)
+	if wrong = errors.Join(wrong, err); wrong != nil {
+		a.log.Warn("a notification is not as its pipeline wishes", "component", "notify", "event", "notification_text", "run", r.ID, "pipeline", r.Pipeline, "error", wrong)
+	}
+	for _, one := range told {
+		list = append(list, notify.RunOf(notify.Run{Run: r, Text: one.Text}, one.Channel))
+	}
+	return list, nil
+}
+
+// runMessageOf makes the message of a run anew, with the text that its pipeline has now.
+func (a *Investigator) runMessageOf(ctx context.Context, n store.Notification) (notify.Message, error) {
+	r, err := a.store.Run(ctx, n.RunID)
+	if err != nil {
+		return notify.Message{}, err
+	}
+	var p pipeline.Frozen
+	if found, err := a.pipelines.Library().Find(r.Pipeline); err == nil {
+		p.Definition = found.Definition
+	}
+	list, err := a.messagesOf(ctx, r, p)
+	for _, m := range list {
+		if m.Channel == n.Channel {
+			return m, err
+		}
+	}
+	return notify.RunOf(notify.Run{Run: r}, n.Channel), err
+}
+
+// lastAttempts leaves of each step the last attempt, which comes last.
+func lastAttempts(all []nightcrier.Step) (last []nightcrier.Step) {
+	for _, s := range all {
+		if i := slices.IndexFunc(last, func(have nightcrier.Step) bool { return have.ID == s.ID }); i >= 0 {
+			last[i] = s
+			continue
+		}
+		last = append(last, s)
+	}
+	return last
+}
+
 func (a *Investigator) tellRise(ctx context.Context, d store.Decision) error {
 	return a.notifier.Notify(ctx, notify.RiseOf(d.Incident, d.Was, d.Incident.Workspace))
 }
@@ -50,17 +119,20 @@ func (a *Investigator) tellBreaker(ctx context.Context, executor string, open bo
 	return a.notifier.Notify(ctx, notify.BreakerOf(b, open))
 }
 
-// TellAgain sends again, in the background, what failed to reach people about an incident or
-// may not have reached them, and returns what that is.
-func (a *Investigator) TellAgain(ctx context.Context, incidentID string) ([]store.Notification, error) {
-	inc, err := a.store.Incident(ctx, incidentID)
+// TellAgain sends again, in the background, what failed to reach people about an incident or a
+// run, or may not have reached them, and returns what that is.
+func (a *Investigator) TellAgain(ctx context.Context, id string) ([]store.Notification, error) {
+	_, err := a.store.Incident(ctx, id)
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
+		_, err = a.store.Run(ctx, id)
+	}
 	if err != nil {
 		return nil, err
 	}
-	list, err := a.store.RenewNotifications(ctx, incidentID)
+	list, err := a.store.RenewNotifications(ctx, id)
 	for _, n := range list {
 		a.housekeeper.runLater(func(ctx context.Context) error {
-			m, err := a.messageOf(ctx, inc, n)
+			m, err := a.messageOf(ctx, n)
 			if err != nil {
 				return a.store.EndNotification(ctx, n.Key, store.NotificationFailed, err.Error())
 			}
@@ -70,8 +142,15 @@ func (a *Investigator) TellAgain(ctx context.Context, incidentID string) ([]stor
 	return list, err
 }
 
-// messageOf makes the message of a record anew, as the incident stands now.
-func (a *Investigator) messageOf(ctx context.Context, inc nightcrier.Incident, n store.Notification) (notify.Message, error) {
+// messageOf makes the message of a record anew, as its incident or its run stands now.
+func (a *Investigator) messageOf(ctx context.Context, n store.Notification) (notify.Message, error) {
+	if notify.Kind(n.Kind) == notify.RunEnded {
+		return a.runMessageOf(ctx, n)
+	}
+	inc, err := a.store.Incident(ctx, n.IncidentID)
+	if err != nil {
+		return notify.Message{}, err
+	}
 	switch notify.Kind(n.Kind) {
 	case notify.SeverityRose:
 		was, err := a.toldBefore(ctx, n)

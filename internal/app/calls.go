@@ -69,7 +69,7 @@ func (a *Investigator) completeRun(ctx context.Context, n *store.NewRun) error {
 // needsIncident names a step that only a run about an incident can do, "" for none.
 func needsIncident(d pipeline.Definition) string {
 	for _, s := range d.AllSteps() {
-		if s.Action != "" || s.Deliverable != nil && s.Deliverable.Kind == pipeline.Report {
+		if s.Action != "" && s.Action != pipeline.ActionHealth || s.Deliverable != nil && s.Deliverable.Kind == pipeline.Report {
 			return s.ID
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/fnv"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -140,6 +141,9 @@ func (c *clusters) MaskLog(name, lines string) string {
 // Context is the context that people reach a cluster by, as far as it is
 // configured: that of a kubeconfig which was made for a server is none of theirs.
 func (c *clusters) Context(name string) string { return c.config[name].Context }
+
+// Names are those of the clusters that are configured, in order.
+func (c *clusters) Names() []string { return slices.Sorted(maps.Keys(c.config)) }
 
 // Labels are those of a cluster.
 func (c *clusters) Labels(name string) map[string]string { return c.config[name].Labels }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 	texts "nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/triage/report"
 )
@@ -67,6 +68,7 @@ func (a *Investigator) Note(ctx context.Context, incidentID, by, text string) (n
 func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 	for _, r := range runs {
 		a.log.Warn("run was dropped", "component", "admission", "event", "run_dropped", "incident_id", r.IncidentID(), "run", r.ID, "pipeline", r.Pipeline, "cluster", r.Cluster(), "reason", r.Reason)
+		a.housekeeper.runLater(func(ctx context.Context) error { return a.tellDropped(ctx, r) })
 		inc, err := a.store.Incident(ctx, r.IncidentID())
 		if err != nil {
 			continue
@@ -76,6 +78,15 @@ func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 			a.housekeeper.runLater(func(ctx context.Context) error { return a.announce(ctx, inc, nil, r.ID) })
 		}
 	}
+}
+
+// tellDropped tells people of a run that never began, as its pipeline wishes now.
+func (a *Investigator) tellDropped(ctx context.Context, r nightcrier.Run) error {
+	found, err := a.pipelines.Library().Find(r.Pipeline)
+	if err != nil {
+		return nil // its file is gone, and what it wished with it
+	}
+	return a.tellRun(ctx, r, pipeline.Frozen{Definition: found.Definition})
 }
 
 // AwaitEnd waits until an incident has ended, and shows each state of it that it sees

@@ -45,6 +45,8 @@ func callee(t *testing.T, dir string, now func() time.Time) *App {
 	if a.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(dir, store.FileName), Logger: quiet, Now: now}); err != nil {
 		t.Fatal(err)
 	}
+	a.housekeeper = &housekeeper{log: quiet, ctx: t.Context()}
+	t.Cleanup(a.housekeeper.wg.Wait)
 	a.masker, a.skills = mask.New(nil), []*skill.Skill{{Name: "k8s-troubleshooter"}}
 	a.openPipelines()
 	return a

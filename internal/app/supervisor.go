@@ -80,6 +80,15 @@ func (s supervisor) Learn(ctx context.Context, executor string, res nightcrier.A
 	return nil
 }
 
+// Tell implements run.Supervisor.
+func (s supervisor) Tell(ctx context.Context, o run.Order) error {
+	r, err := s.store.Run(ctx, o.RunID)
+	if err != nil {
+		return err
+	}
+	return s.tellRun(ctx, r, o.Pipeline)
+}
+
 // Journaled implements run.Supervisor.
 func (s supervisor) Journaled(e nightcrier.JournalEntry) {
 	if s.opt.Journaled != nil {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
@@ -35,6 +36,8 @@ type Done struct {
 	// Class and Reason say why the step failed, "" when it has not.
 	Class  nightcrier.FailureClass
 	Reason string
+	// Output is what it hands on, as JSON; nil for nothing.
+	Output json.RawMessage
 	// Outcome is what the run comes to, nil of a step that does not decide that.
 	Outcome *Outcome
 }

@@ -133,7 +133,7 @@ func (s *Session) writeInput(in map[string]any) error {
 // access is how the agent reaches the cluster of the run, nil and why where it does not; nil and ""
 // where the run is about none.
 func (s *Session) access(ctx context.Context) (*backend.Credential, string) {
-	cluster, namespace := s.target()
+	cluster, namespace := s.Target()
 	if cluster == "" {
 		return nil, ""
 	}
@@ -177,7 +177,7 @@ func accessText(can bool, why string) string {
 }
 
 func (s *Session) workerSpec(t try) backend.Spec {
-	cluster, namespace := s.target()
+	cluster, namespace := s.Target()
 	spec := backend.Spec{
 		Version: backend.SpecVersion, Spec: s.Order.Agent, RunID: s.Order.RunID, IncidentID: s.Order.WorkspaceID(), Cluster: cluster, Namespace: namespace, Step: t.step, StepID: s.place.id, Attempt: s.place.seat + t.attempt,
 		Workspace: s.Workspace.Dir(),
@@ -335,7 +335,7 @@ const maxLoggedCommand = 1 << 10
 // afford is the result of an agent that is not asked, as nothing is left to spend on it; else it
 // is not terminal.
 func (s *Session) afford() nightcrier.AgentResult {
-	cluster, _ := s.target()
+	cluster, _ := s.Target()
 	if err := s.runner.cfg.Supervisor.Afford(s.Order, s.place.id, cluster); err != nil {
 		s.Log.Warn("the agent is not asked", "event", "budget", "error", err)
 		return FailedResult(nightcrier.FailBudget, fmt.Errorf("the agent was not asked: %w", err))

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"encoding/json"
 	"maps"
 	"unicode/utf8"
 
@@ -59,13 +58,7 @@ func (w *Work) usedBy(phase *pipeline.Phase, step *pipeline.Step) map[string]nig
 
 // resultOf is what a step left.
 func (w *Work) resultOf(id string) pipeline.Result {
-	row := w.done[id]
-	r := pipeline.Result{Success: row.State == nightcrier.StateSuccess}
-	_ = json.Unmarshal(row.Output, &r.Output) // none is nil
-	for _, a := range row.Artifacts {
-		r.Artifacts = append(r.Artifacts, a.Path)
-	}
-	return r
+	return pipeline.ResultOf(w.done[id])
 }
 
 // inputOf is what a step is given: the input of the run, what the step before hands on, what the

@@ -16,7 +16,7 @@ import (
 type Order struct {
 	RunID    string             `json:"runId"`
 	Subject  nightcrier.Subject `json:"subject"`
-	Pipeline pipeline.Frozen    `json:"pipeline"`
+	Pipeline pipeline.Frozen    `json:"pipeline,omitzero"`
 	// Unready is why the pipeline cannot be executed, "" for most.
 	Unready string `json:"unready,omitempty"`
 	// Input is what the run was called with, nil for nothing.

@@ -59,6 +59,8 @@ type Supervisor interface {
 	Learn(ctx context.Context, executor string, res nightcrier.AgentResult) error
 	// Ended is told each run that has ended, and what was asked of the cluster in it.
 	Ended(run nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary)
+	// Tell has people told of a run that has ended, as its pipeline wishes, each once.
+	Tell(ctx context.Context, o Order) error
 	// Journaled is told each entry of a run's journal after it is stored.
 	Journaled(e nightcrier.JournalEntry)
 }
@@ -139,9 +141,12 @@ func (r *Runner) executeRun(ctx engine.Context, id string, input []byte) error {
 	}
 	// A step was given up, or a checkpoint is refused. The run must end all the
 	// same: its lease goes only so. No checkpoint is asked for; both may be repeated.
+	whole := o
 	unread := engine.Insist(ctx, "read the run", func(c context.Context) (err error) { o, err = r.bareOrder(c, id); return err })
 	ended := engine.Insist(ctx, "abandon", func(c context.Context) error { return r.abandonRun(c, o, err) })
-	return errors.Join(err, unread, ended, r.tellAbandoned(ctx, o))
+	told := r.tellAbandoned(ctx, o)
+	o.Pipeline = whole.Pipeline
+	return errors.Join(err, unread, ended, told, (&Work{frozen: o, runner: r, ctx: ctx, unrecorded: true}).tellEnd())
 }
 
 // newWork begins with the work on a run, or goes on with it.

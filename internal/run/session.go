@@ -120,6 +120,9 @@ func (r *Runner) newSession(o Order, at place, inc nightcrier.Incident, ws *work
 // Now is the time by the runner's clock.
 func (s *Session) Now() time.Time { return s.runner.cfg.Now() }
 
+// Step is the name of the step that is under way.
+func (s *Session) Step() string { return s.place.step }
+
 // OpenEvidence opens what was recorded until now.
 func (s *Session) OpenEvidence(ctx context.Context) (err error) {
 	if s.Evidence, err = evidence.Open(filepath.Join(s.Workspace.Dir(), EvidenceDir)); err != nil {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -59,6 +60,7 @@ type site struct {
 	runner *Runner
 	mu     sync.Mutex
 	wake   chan struct{}
+	told   atomic.Int32
 }
 
 func (s *site) open(ctx context.Context) error {
@@ -362,6 +364,12 @@ func spending(then script) script {
 			}
 		}
 	}
+}
+
+func (s *site) Tell(context.Context, Order) error {
+	s.told.Add(1)
+	s.point("told")
+	return nil
 }
 
 func (s *site) Learn(context.Context, string, nightcrier.AgentResult) error                      { return nil }

@@ -50,7 +50,7 @@ func (k SkillSteps) PrepareSkill(ctx context.Context, s *Session, t Task) error 
 	if err != nil {
 		return err
 	}
-	cluster, _ := s.target()
+	cluster, _ := s.Target()
 	files := s.Workspace.Batch()
 	ref, err := sk.Install(files)
 	if err != nil {
@@ -70,9 +70,9 @@ func (k SkillSteps) PrepareSkill(ctx context.Context, s *Session, t Task) error 
 	return s.AppendNote(ctx, "skill", NewLogItem("the skill %s %s (%s) is installed", t.Step.Skill, ref.Version, ref.Digest))
 }
 
-// target is the cluster that an agent may look into, and where in it: that of the incident, or the
+// Target is the cluster that a step may look into, and where in it: that of the incident, or the
 // one that the input names.
-func (s *Session) target() (cluster, namespace string) {
+func (s *Session) Target() (cluster, namespace string) {
 	if s.Incident.ID != "" {
 		return s.Incident.Cluster, s.Incident.Namespace()
 	}

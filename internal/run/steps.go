@@ -41,7 +41,23 @@ func (w *Work) doPipeline() error {
 			return err
 		}
 	}
-	return w.showRowsNow()
+	if err := w.showRowsNow(); err != nil {
+		return err
+	}
+	return w.tellEnd()
+}
+
+// tellEnd has people told of a run that has ended. How that goes is no part of how the run ended.
+func (w *Work) tellEnd() error {
+	if !w.frozen.Pipeline.Tells() {
+		return nil
+	}
+	tell := func(c context.Context) error { return w.runner.cfg.Supervisor.Tell(c, w.frozen) }
+	if w.unrecorded {
+		return engine.Insist(w.ctx, "tell", tell)
+	}
+	_, err := engine.Step(w.ctx, "run/tell", func(c context.Context) (bool, error) { return true, tell(c) })
+	return err
 }
 
 // doStep does a step, again where it failed and that is wished, and keeps what it came to.
@@ -184,6 +200,7 @@ func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
 		w.failStep(nightcrier.FailInternal, fmt.Sprintf("this server has no action %s", step.Action))
 		return nil
 	}
+	w.place.cluster, w.place.namespace = w.namedCluster()
 	done, err := action.Do(w)
 	var why *interrupted
 	if errors.As(err, &why) {
@@ -194,7 +211,7 @@ func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
 	if err != nil {
 		return err
 	}
-	w.Result = done.Result
+	w.Result, w.row.Output = done.Result, done.Output
 	if done.Outcome != nil {
 		w.outcome = done.Outcome
 	}

@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/guard/price"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
@@ -428,11 +429,47 @@ func TestACancelledRunDoesNoMore(t *testing.T) {
 
 // What cannot be executed ends its run, with one line that says why.
 func TestAPipelineThatIsNotReady(t *testing.T) {
-	s := &site{}
-	run, _ := s.executed(t, steps("  - {id: a, skill: x/a}\n"), "", func(o *Order) {
-		o.Pipeline, o.Unready = pipeline.Frozen{Version: 1}, "pipeline p cannot run: no skill x/a"
-	})
-	if run.Outcome != nightcrier.StateFailed || run.FailureReason != "pipeline p cannot run: no skill x/a" {
-		t.Errorf("%s: %s", run.Outcome, run.FailureReason)
+	for _, known := range []bool{true, false} { // whether its file was there
+		s := &site{}
+		run, _ := s.executed(t, steps("  - {id: a, skill: x/a}\n"), "", func(o *Order) {
+			o.Unready = "pipeline p cannot run: no skill x/a"
+			if o.Pipeline.Definition.Notifications = tellAll; !known {
+				o.Pipeline = pipeline.Frozen{}
+			}
+		})
+		if run.Outcome != nightcrier.StateFailed || run.FailureReason != "pipeline p cannot run: no skill x/a" || known != (s.toldOnce(t) == 1) {
+			t.Errorf("%s: %s, told %d times", run.Outcome, run.FailureReason, s.told.Load())
+		}
+	}
+}
+
+var tellAll = []pipeline.Notification{{Notification: skill.Notification{Channel: "slack"}}}
+
+// toldOnce is how often people were told, once the engine has come to its end.
+func (s *site) toldOnce(t *testing.T) int32 {
+	t.Helper()
+	if err := s.engine.Stop(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	return s.told.Load()
+}
+
+// People are told of a run that has ended, however it did, and of one that nobody asked to be told of not.
+func TestPeopleAreToldOfTheEnd(t *testing.T) {
+	for name, tt := range map[string]struct {
+		agents map[string]script
+		tell   []pipeline.Notification
+		want   int32
+	}{
+		"success": {nil, tellAll, 1}, "failure": {map[string]script{"a": failing(9)}, tellAll, 1}, "not asked for": {nil, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &site{agents: tt.agents}
+			s.executed(t, steps("  - {id: a, skill: x/a}\n"), "", func(o *Order) { o.Pipeline.Definition.Notifications = tt.tell })
+			if got := s.toldOnce(t); got != tt.want {
+				t.Errorf("told %d times", got)
+			}
+		})
 	}
 }

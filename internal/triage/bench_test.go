@@ -195,6 +195,8 @@ func (a *announcements) Learn(ctx context.Context, _ string, _ nightcrier.AgentR
 	return a.learn(ctx)
 }
 
+func (a *announcements) Tell(context.Context, run.Order) error { return nil }
+
 func (a *announcements) Ended(_ nightcrier.Run, _ nightcrier.Incident, _ nightcrier.AgentResult, asked audit.Summary) {
 	if a.ended != nil {
 		a.ended(asked)
@@ -249,7 +251,9 @@ func (c *clusters) Access(ctx context.Context, cluster, namespace string) (*back
 	return c.access(ctx, cluster, namespace)
 }
 
-func (c *clusters) Context(string) string           { return "" }
+func (c *clusters) Context(string) string { return "" }
+func (c *clusters) Names() []string       { return []string{"prod"} }
+
 func (c *clusters) Labels(string) map[string]string { return c.labels }
 
 // memory is the store's, and that of books where a test sets some.

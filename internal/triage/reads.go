@@ -55,6 +55,11 @@ func (s *session) lookIntoCluster(ctx context.Context, step string) (*look, erro
 	if err != nil {
 		return nil, err
 	}
+	return s.beginLook(ctx, step, ev)
+}
+
+// beginLook opens a look for an event.
+func (s *session) beginLook(ctx context.Context, step string, ev nightcrier.Event) (*look, error) {
 	r := s.newReads(ctx)
 	view, err := s.Clusters.Look(Look{Cluster: s.Incident.Cluster, RunID: s.Order.RunID, Step: step, Workspace: s.Workspace, Mask: s.Mask, Audit: r.auditRequest})
 	return &look{r, view, ev}, err

@@ -27,6 +27,8 @@ type Clusters interface {
 	// Context is the context of kubectl that leads people to a cluster, "" where none is
 	// known.
 	Context(cluster string) string
+	// Names are those of the clusters that are configured.
+	Names() []string
 	// Labels are those of a cluster, as it is configured.
 	Labels(cluster string) map[string]string
 }
@@ -81,6 +83,7 @@ type Triage struct {
 func (t *Triage) AddTo(c *run.Config) {
 	c.Actions = map[string]run.Action{
 		pipeline.ActionCollect: action{t.collect, run.UnlessStopped}, pipeline.ActionCheck: action{t.check, run.Always}, pipeline.ActionNotify: action{t.notify, run.AfterEnd},
+		pipeline.ActionHealth: freeAction{t.lookAtHealth},
 	}
 	c.Report, c.Clusters, c.Skills, t.workers = reportContract{t}, t.Clusters, t, c.Workers
 }
@@ -101,6 +104,17 @@ func (a action) Do(w *run.Work) (run.Done, error) {
 
 // Due implements run.Action.
 func (a action) Due() run.Due { return a.due }
+
+// freeAction is a step of runs about anything.
+type freeAction struct {
+	do func(*run.Work) (run.Done, error)
+}
+
+// Do implements run.Action.
+func (a freeAction) Do(w *run.Work) (run.Done, error) { return a.do(w) }
+
+// Due implements run.Action.
+func (freeAction) Due() run.Due { return run.UnlessStopped }
 
 // PrepareSkill implements run.Skills. Who investigates finds what the action collect made ready.
 func (t *Triage) PrepareSkill(_ context.Context, s *run.Session, task run.Task) error {

@@ -51,6 +51,8 @@ type Settings struct {
 	Verify []string `json:"verify,omitempty"`
 	// Tools are what it wants of the tool servers that the operator has configured.
 	Tools []Binding `json:"tools,omitempty"`
+	// Notifications say who is told when a run has ended in which it was used.
+	Notifications []Notification `json:"notifications,omitempty"`
 	// Approval says that a person must agree to what it does; Disabled that it is not to be used.
 	Approval bool `json:"approval,omitempty"`
 	Disabled bool `json:"disabled,omitempty"`
@@ -191,7 +193,7 @@ func (s *Skill) readConfigured(c section) (block section) {
 	if verify := c.below("verify"); !verify.has("enabled") || verify.isTrue("enabled") {
 		set.Verify = verify.texts("criteria")
 	}
-	set.Tools, set.Deliver = c.bindings(), c.deliver()
+	set.Tools, set.Deliver, set.Notifications = c.bindings(), c.deliver(), c.notifications()
 	card.readTriggers(own)
 	card.readTriggers(c)
 	card.readDisplay(c.below("display"))

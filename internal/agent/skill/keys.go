@@ -39,7 +39,7 @@ func Keys() []Key {
 		{"guardrails.human_in_loop", RefusedWhenSet, ""},
 		{"guardrails.rate_limits", Unused, "nothing is counted by the minute: the queue and the budget bound what runs"},
 		{"mcp_tools", Used, ""}, {"mcp_tools.approval_required", Used, ""}, {"mcp_tools.server", Used, ""}, {"mcp_tools.tools", Used, ""},
-		{"notifications", Unused, "nobody is told of a skill's end yet"},
+		{"notifications", Used, ""}, {"notifications.channel", Used, ""}, {"notifications.on", Used, ""}, {"notifications.config", Unused, "the operator says which channel it is"},
 		{"observability", Unused, "the journal and the metrics of the server have it"},
 		{"routing", Shown, "the steps of a pipeline say what follows"},
 		{"skills", Used, ""}, {"skills.cost_budget", Used, ""}, {"skills.cost_budget_per_execution", Used, ""}, {"skills.deploy_status", Used, ""}, {"skills.model", Used, ""},

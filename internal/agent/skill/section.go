@@ -232,6 +232,23 @@ func (s section) bindings() (all []Binding) {
 	return all
 }
 
+// notifications are who is told when a run has ended in which it was used.
+func (s section) notifications() (all []Notification) {
+	for _, one := range s.list("notifications") {
+		n := Notification{one.text("channel"), one.texts("on")}
+		if !slices.Contains(Channels(), n.Channel) {
+			one.add(s.fault, "channel", "is not one of %s", strings.Join(Channels(), ", "))
+		}
+		for _, on := range n.On {
+			if err := CheckOutcome(on); err != nil {
+				one.add(s.fault, "on", "%v", err)
+			}
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
 // deliver is what it has to leave.
 func (s section) deliver() *Deliver {
 	d := s.below("deliver")

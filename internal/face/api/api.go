@@ -61,9 +61,9 @@ type Control interface {
 	CancelRun(ctx context.Context, runID, cause string) (nightcrier.Run, error)
 	// RetryRun begins at a step with what those before it delivered, unless that is "".
 	RetryRun(ctx context.Context, runID, fromStep string) (nightcrier.Run, error)
-	// TellAgain sends again what may not have reached people; Conflict where there is
-	// nothing of the kind.
-	TellAgain(ctx context.Context, incidentID string) ([]store.Notification, error)
+	// TellAgain sends again what may not have reached people about an incident or a run;
+	// Conflict where there is nothing of the kind.
+	TellAgain(ctx context.Context, id string) ([]store.Notification, error)
 	// Note adds a note; by may be "". The answer is the note as it is kept.
 	Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error)
 }

@@ -21,7 +21,7 @@ type IncidentList struct {
 	NextCursor string `json:"nextCursor,omitempty"`
 }
 
-// NotificationList is what people were told of one incident, oldest first.
+// NotificationList is what people were told of one incident or run, oldest first.
 type NotificationList struct {
 	Notifications []store.Notification `json:"notifications"`
 }

@@ -44,6 +44,8 @@ func (a *API) runRoutes(h huma.API) {
 	huma.Register(h, newOperation("get-run", http.MethodGet, "/runs/{id}", "One run with its steps"), a.getRun)
 	huma.Register(h, streamOperation("stream-run-journal", "/runs/{id}/journal", "The journal of a run, live"), a.streamRun)
 	huma.Register(h, acceptedOperation("cancel-run", "/runs/{id}/cancel", "Stop a run"), a.cancelRun)
+	huma.Register(h, newOperation("list-run-notifications", http.MethodGet, "/runs/{id}/notifications", "What people were told of a run"), a.listRunNotifications)
+	huma.Register(h, acceptedOperation("tell-run-again", "/runs/{id}/notifications/again", "Send again what may not have reached people"), a.tellRunAgain)
 	huma.Register(h, acceptedOperation("retry-run", "/runs/{id}/retry", "Run again what has ended"), a.retryRun)
 }
 
@@ -104,6 +106,22 @@ func (a *API) cancelRun(ctx context.Context, in *runID) (*body[nightcrier.Run], 
 	return control(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) {
 		return c.CancelRun(ctx, in.ID, "cancelled by a request")
 	})
+}
+
+func (a *API) listRunNotifications(ctx context.Context, in *runID) (*body[NotificationList], error) {
+	run, err := a.readRun(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	list, err := a.opt.Incidents.Notifications(ctx, run.ID)
+	if err != nil {
+		return nil, a.problemFor(ctx, err)
+	}
+	return &body[NotificationList]{NotificationList{notNil(list)}}, nil
+}
+
+func (a *API) tellRunAgain(ctx context.Context, in *runID) (*body[NotificationList], error) {
+	return a.tellAgain(ctx, &incidentID{ID: in.ID})
 }
 
 func (a *API) retryRun(ctx context.Context, in *runRetryQuery) (*body[nightcrier.Run], error) {

@@ -24,6 +24,8 @@ const (
 	// BreakerOpened and BreakerClosed: an executor became unusable, or usable again.
 	BreakerOpened Kind = "breaker_down"
 	BreakerClosed Kind = "breaker_up"
+	// RunEnded: a run ended whose pipeline, or a skill of it, says that people are told.
+	RunEnded Kind = "run_ended"
 	// BudgetReached: a day's budget is used up, or cannot be counted.
 	BudgetReached Kind = "budget"
 )
@@ -39,6 +41,8 @@ type Message struct {
 	Incident *nightcrier.Incident
 	Report   *nightcrier.Report
 	RunID    string
+	// Channel is the only one by which it is sent, "" for all.
+	Channel string
 	// Was is the severity before it rose.
 	Was nightcrier.Severity
 	// Quiet is for how long nothing was heard of a fault that is over, With how many
@@ -50,6 +54,14 @@ type Message struct {
 	Storm   *Storm
 	Breaker *Breaker
 	Budget  *Budget
+	Run     *Run
+}
+
+// Run is a run that has ended, with the last attempt of each of its steps.
+type Run struct {
+	nightcrier.Run
+	// Text is what its pipeline says of it.
+	Text string
 }
 
 // Storm is what one storm message lists.
@@ -89,6 +101,11 @@ func BudgetOf(b Budget) Message {
 // OutcomeOf makes the message that an investigation ended. The report may be nil.
 func OutcomeOf(inc nightcrier.Incident, runID string, rep *nightcrier.Report, link string) Message {
 	return Message{Kind: Outcome, Key: "outcome/" + runID, Incident: &inc, Report: rep, RunID: runID, Link: link}
+}
+
+// RunOf makes the message that a run ended, for one channel.
+func RunOf(r Run, channel string) Message {
+	return Message{Kind: RunEnded, Key: string(RunEnded) + "/" + r.ID, RunID: r.ID, Channel: channel, Run: &r}
 }
 
 // RiseOf makes the message that an open incident became more severe.

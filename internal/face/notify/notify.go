@@ -117,8 +117,16 @@ func (n *Notifier) Recover(ctx context.Context) error {
 // ctx ended while a channel asked for patience (Interrupted): ask again later.
 func (n *Notifier) Notify(ctx context.Context, m Message) error {
 	var errs []error
+	reached := m.Channel == ""
 	for _, ch := range n.cfg.Channels {
-		errs = append(errs, n.notifyChannel(ctx, ch, m))
+		if m.Channel == "" || m.Channel == ch.Name() {
+			reached = true
+			errs = append(errs, n.notifyChannel(ctx, ch, m))
+		}
+	}
+	if !reached {
+		n.cfg.Logger.Log(ctx, slog.LevelWarn, "nobody is told: the channel is not configured", "event", "notification_no_channel",
+			"channel", m.Channel, "kind", m.Kind, "run", m.RunID)
 	}
 	return errors.Join(errs...)
 }

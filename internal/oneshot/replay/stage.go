@@ -124,6 +124,8 @@ func (c recordedClusters) Access(context.Context, string, string) (*backend.Cred
 func (c recordedClusters) Context(string) string { return c.begun.Context }
 
 // Labels implements triage.Clusters. What was found by them is in the record.
+func (c recordedClusters) Names() []string { return nil }
+
 func (c recordedClusters) Labels(string) map[string]string { return nil }
 
 // timeThen is when the facts were collected.

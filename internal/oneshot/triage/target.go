@@ -1,13 +1,11 @@
 package triage
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -104,7 +102,7 @@ func (o Options) askedPayload(ctx context.Context, cluster string, client *kube.
 		o.Target.Namespace = client.Namespace()
 	}
 	if o.Target.Kind == kinds.Cluster {
-		o.Target.Name = clusterAsName(cluster)
+		o.Target = kinds.WholeCluster(cluster)
 	}
 	if !isKnownKind(o.Target.Kind) && kinds.IsObject(o.Target) {
 		kind, err := client.ServedKind(ctx, o.Target.Kind)
@@ -222,21 +220,6 @@ func namesIn(list []nightcrier.Object) []string {
 	}
 	return names
 }
-
-// clusterAsName is the name of a cluster as an object could have it: contexts have names
-// such as arn:aws:eks:eu-west-1:1:cluster/prod and gke_shop_europe-west1_prod.
-func clusterAsName(cluster string) string {
-	name := strings.Map(func(r rune) rune {
-		if r > 'z' || !unicode.IsLetter(r) && !unicode.IsDigit(r) {
-			return '-'
-		}
-		return r
-	}, cluster)
-	return cmp.Or(strings.Trim(name[:min(len(name), maxClusterName)], "-"), "cluster")
-}
-
-// maxClusterName is how long an object's name may be.
-const maxClusterName = 253
 
 // newQuestion words what a person asks.
 func (o Options) newQuestion(cluster string, res nightcrier.Resource) ([]byte, error) {

@@ -113,7 +113,7 @@ func TestTheNameOfACluster(t *testing.T) {
 		}
 	}
 	for cluster, want := range map[string]string{eks: "arn-aws-eks-eu-west-1-1-cluster-prod-eu", "gke_shop_europe-west1_prod": "gke-shop-europe-west1-prod", "admin@prod": "admin-prod", "ü": "cluster", "": "cluster", strings.Repeat("a", 400): strings.Repeat("a", 253)} {
-		got := clusterAsName(cluster)
+		got := kinds.WholeCluster(cluster).Name
 		if got != want || (nightcrier.Resource{Kind: kinds.Cluster, Name: got}).Check() != nil {
 			t.Errorf("%s: %q, want %q", cluster, got, want)
 		}

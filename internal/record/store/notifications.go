@@ -230,14 +230,17 @@ func (s *Store) EndNotification(ctx context.Context, key string, state Notificat
 	})
 }
 
+// about selects the messages about an incident, or about a run that has ended.
+const about = `(incident_id = ? OR incident_id = '' AND run_id = ?)`
+
 // RenewNotifications begins anew, because somebody asks for it, what was last to be told of
-// an incident by each channel and of each kind and surely failed, or may not have arrived.
+// an incident, or of a run, by each channel and of each kind and surely failed, or may not have arrived.
 // It is Conflict where there is no such message. What is returned is to be sent now.
-func (s *Store) RenewNotifications(ctx context.Context, incidentID string) ([]Notification, error) {
+func (s *Store) RenewNotifications(ctx context.Context, id string) ([]Notification, error) {
 	var anew []Notification
 	err := s.writeTransaction(ctx, "send notifications again", func(t *tx) error {
 		anew = nil
-		all, err := t.listNotifications(`incident_id = ? ORDER BY created_at, id`, incidentID)
+		all, err := t.listNotifications(about+` ORDER BY created_at, id`, id, id)
 		if err != nil {
 			return err
 		}
@@ -255,16 +258,16 @@ func (s *Store) RenewNotifications(ctx context.Context, incidentID string) ([]No
 			anew = append(anew, n)
 		}
 		if len(anew) == 0 {
-			return nightcrier.Errorf(nightcrier.Conflict, "of incident %s no message failed or is in doubt: what was to be told has arrived, or is being sent", incidentID)
+			return nightcrier.Errorf(nightcrier.Conflict, "of %s no message failed or is in doubt: what was to be told has arrived, or is being sent", id)
 		}
 		return nil
 	})
 	return anew, err
 }
 
-// Notifications lists the messages about an incident, oldest first.
-func (s *Store) Notifications(ctx context.Context, incidentID string) ([]Notification, error) {
-	list, err := s.readConn(ctx).listNotifications(`incident_id = ? ORDER BY created_at, id`, incidentID)
+// Notifications lists the messages about an incident, or about a run that has ended, oldest first.
+func (s *Store) Notifications(ctx context.Context, id string) ([]Notification, error) {
+	list, err := s.readConn(ctx).listNotifications(about+` ORDER BY created_at, id`, id, id)
 	return list, s.wrapError("list notifications", err)
 }
 

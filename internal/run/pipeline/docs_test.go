@@ -18,7 +18,7 @@ func TestDocs(t *testing.T) {
 	page, r := string(raw), &reader{def: &Definition{}}
 	want := map[string]bool{}
 	for prefix, known := range map[string]keys{
-		"": r.pipelineKeys(r.def), "on.": r.triggerKeys(&Trigger{}), "concurrency.": r.concurrencyKeys(&Concurrency{}), "phases.": r.phaseKeys(&Phase{}),
+		"": r.pipelineKeys(r.def), "on.": r.triggerKeys(&Trigger{}), "notifications.": r.notificationKeys(&Notification{}), "concurrency.": r.concurrencyKeys(&Concurrency{}), "phases.": r.phaseKeys(&Phase{}),
 		"steps.": r.stepKeys(&Step{}), "steps.deliverable.": r.deliverableKeys(&Deliverable{}),
 	} {
 		for key := range known {

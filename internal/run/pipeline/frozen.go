@@ -37,6 +37,8 @@ type SkillPin struct {
 	BudgetUSD float64     `json:"budget_usd,omitempty"`
 	// Deliverable is what it leaves where the step does not say.
 	Deliverable *Deliverable `json:"deliverable,omitempty"`
+	// Notifications say who is told when a run has ended in which it was used.
+	Notifications []skill.Notification `json:"notifications,omitempty"`
 }
 
 // Resolver finds what a pipeline names.
@@ -80,7 +82,7 @@ func (s Skills) Pin(found *skill.Skill) (SkillPin, error) {
 	if err != nil {
 		return SkillPin{}, err
 	}
-	pin.Agent, pin.BudgetUSD = &spec, found.Settings.BudgetUSD
+	pin.Agent, pin.BudgetUSD, pin.Notifications = &spec, found.Settings.BudgetUSD, found.Settings.Notifications
 	switch d := found.Settings.Deliver; {
 	case d == nil:
 	case d.Report != "":
@@ -98,7 +100,8 @@ func (s Skills) Pin(found *skill.Skill) (SkillPin, error) {
 	return pin, nil
 }
 
-// Freeze makes a pipeline ready for a run. When skills are missing, it names all of them.
+// Freeze makes a pipeline ready for a run. When skills are missing, it names all of them; what is
+// returned beside says who is to hear of it.
 func (l *Library) Freeze(name string, r Resolver) (Frozen, error) {
 	e, err := l.Find(name)
 	if err != nil {
@@ -106,7 +109,8 @@ func (l *Library) Freeze(name string, r Resolver) (Frozen, error) {
 	}
 	pins, lacks := e.pinSkills(r)
 	if lacks != "" { // whatever it is, it is not there to be used
-		return Frozen{}, nightcrier.Errorf(nightcrier.NotFound, "pipeline %s cannot run: %s", name, lacks)
+		err := nightcrier.Errorf(nightcrier.NotFound, "pipeline %s cannot run: %s", name, lacks)
+		return Frozen{Version: FrozenVersion, Definition: e.Definition, Digest: e.Digest}, err
 	}
 	return Frozen{Version: FrozenVersion, Definition: e.Definition, Digest: e.Digest, Skills: pins}, nil
 }

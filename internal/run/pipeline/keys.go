@@ -18,12 +18,14 @@ import (
 
 // Bounds of what one file may hold.
 const (
-	maxEntries  = 100
-	maxRetries  = 5
-	maxSchema   = 64 << 10
-	leastTime   = time.Second
-	longestStep = 24 * time.Hour
-	longestRun  = 7 * 24 * time.Hour
+	maxEntries = 100
+	// maxNotifications is more than there are channels and outcomes.
+	maxNotifications = 20
+	maxRetries       = 5
+	maxSchema        = 64 << 10
+	leastTime        = time.Second
+	longestStep      = 24 * time.Hour
+	longestRun       = 7 * 24 * time.Hour
 )
 
 // pipelineKeys are the keys of a file.
@@ -37,6 +39,12 @@ func (r *reader) pipelineKeys(d *Definition) keys {
 		"concurrency":   func(n *yaml.Node, path string) { r.readKeys(n, path, r.concurrencyKeys(&d.Concurrency)) },
 		"deadline":      readScalar(r, &d.Deadline, parseDuration(leastTime, longestRun)),
 		"budget":        readScalar(r, &d.BudgetUSD, parseBudget),
+		"notifications": r.readList(maxNotifications, func(_ int, n *yaml.Node, path string) {
+			var told Notification
+			r.readKeys(n, path, r.notificationKeys(&told))
+			d.Notifications = append(d.Notifications, told)
+			r.lines[path] = n.Line
+		}),
 		"steps": func(n *yaml.Node, path string) {
 			d.Phases = append(d.Phases, Phase{})
 			r.readSteps(&d.Phases[len(d.Phases)-1])(n, path)
@@ -83,6 +91,15 @@ func (r *reader) concurrencyKeys(c *Concurrency) keys {
 	return keys{
 		"key":    readScalar(r, &c.Key, checked(someText)),
 		"policy": readScalar(r, &c.Policy, parseChoice(Queue, CancelPrevious)),
+	}
+}
+
+func (r *reader) notificationKeys(n *Notification) keys {
+	return keys{
+		"channel": readScalar(r, &n.Channel, parseChoice(skill.Channels()...)),
+		"on":      r.readWords(&n.On, maxEntries, skill.CheckOutcome),
+		"if":      readScalar(r, &n.If, checked(someText)),
+		"text":    readScalar(r, &n.Text, checked(someText)),
 	}
 }
 

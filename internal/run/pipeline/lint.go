@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 )
 
 // lintTrigger holds the keys of a trigger against its type.
@@ -53,6 +55,7 @@ func (r *reader) lintDefinition() {
 		l.lintPhase(&d.Phases[i], i)
 	}
 	l.lintSteps()
+	l.lintNotifications()
 	if d.Name == Triage {
 		r.lintTriage()
 	}
@@ -156,6 +159,9 @@ func (l *linter) completeStep(s *Step, path string) {
 	if s.ID == "" {
 		s.ID = orOther(s.AgentID, own)
 	}
+	if s.Action != "" { // no agent has that name
+		own = s.ID
+	}
 	s.AgentID = orOther(s.AgentID, own)
 	for key, given := range map[string]struct {
 		name  string
@@ -238,6 +244,25 @@ func (l *linter) lintSteps() {
 		}
 		for _, s := range p.Steps {
 			before.done[s.ID] = true
+		}
+	}
+}
+
+// lintNotifications compiles the expressions of the notifications, which may name any step.
+func (l *linter) lintNotifications() {
+	all := &known{place: l.ids, done: map[string]bool{}}
+	for id := range l.ids {
+		all.done[id] = true
+	}
+	for i, n := range l.def.Notifications {
+		path := fmt.Sprintf("notifications[%d]", i)
+		if n.Channel == "" && l.lines[path+".channel"] == 0 {
+			l.addProblem(l.lines[path], path, fmt.Errorf("lacks channel: write %s", strings.Join(skill.Channels(), " or ")))
+		}
+		for key, source := range map[string]string{".if": n.If, ".text": n.Text} {
+			if source != "" {
+				l.lintExpression(path+key, path+key, source, all)
+			}
 		}
 	}
 }

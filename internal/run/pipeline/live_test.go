@@ -34,16 +34,16 @@ func TestChangesAreRead(t *testing.T) {
 		}
 	}
 	first := l.Library()
-	if got := names(); !slices.Equal(got, []string{"a", Triage}) || l.Library() != first {
+	if got := names(); !slices.Equal(got, []string{"a", "cluster-health", Triage}) || l.Library() != first {
 		t.Errorf("%q, or read again", got)
 	}
 	later := time.Now().Add(time.Hour)
 	change("a.yaml", "name: b\nsteps: [{skill: x}]\n", later) // of the same size
-	if got := names(); !slices.Equal(got, []string{"b", Triage}) {
+	if got := names(); !slices.Equal(got, []string{"b", "cluster-health", Triage}) {
 		t.Errorf("%q", got)
 	}
 	change("c.yaml", "name: c\nstep: [{skill: x}]\n", later)
-	if got := names(); !slices.Equal(got, []string{"b", Triage}) {
+	if got := names(); !slices.Equal(got, []string{"b", "cluster-health", Triage}) {
 		t.Errorf("%q", got)
 	}
 	names()
@@ -53,7 +53,7 @@ func TestChangesAreRead(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := names(); !slices.Equal(got, []string{Triage}) {
+	if got := names(); !slices.Equal(got, []string{"cluster-health", Triage}) {
 		t.Errorf("%q", got)
 	}
 }
@@ -70,7 +70,7 @@ func TestAReloadIsWhole(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 20 {
-				if n := len(l.Library().List()); n != 2 {
+				if n := len(l.Library().List()); n != 3 {
 					t.Errorf("%d pipelines", n)
 				}
 			}

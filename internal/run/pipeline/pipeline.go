@@ -27,6 +27,8 @@ type Definition struct {
 	Deadline  time.Duration `json:"deadline_ns,omitempty"`
 	BudgetUSD float64       `json:"budget_usd,omitempty"`
 	Phases    []Phase       `json:"phases"`
+	// Notifications say who is told when a run has ended.
+	Notifications []Notification `json:"notifications,omitempty"`
 	// File and Lines say where it is written: the lines of the name and of each expression, by its name.
 	File  string         `json:"file"`
 	Lines map[string]int `json:"lines,omitempty"`
@@ -101,10 +103,11 @@ const (
 	ActionCollect = "collect"
 	ActionCheck   = "check"
 	ActionNotify  = "notify"
+	ActionHealth  = "health"
 )
 
 // Actions lists them.
-func Actions() []string { return []string{ActionCheck, ActionCollect, ActionNotify} }
+func Actions() []string { return []string{ActionCheck, ActionCollect, ActionHealth, ActionNotify} }
 
 // Step is a skill that an agent uses, or an action of the product.
 type Step struct {

@@ -60,14 +60,19 @@ func (s Scope) vars() expr.Vars {
 }
 
 // keyName is the name of the expression for what may not run twice at once. The others are
-// called by their step: "review.if", "review.with.diff".
-const keyName = "concurrency.key"
+// called by their step: "review.if", "review.with.diff", or by their place in the notifications.
+const (
+	keyName          = "concurrency.key"
+	notificationName = "notifications["
+)
 
 // compileAs compiles an expression as what its name says.
 func compileAs(name, source string) (*expr.Expression, error) {
 	switch {
 	case name == keyName:
 		return keyLanguage.Compile(source, expr.Text)
+	case strings.HasPrefix(name, notificationName) && strings.HasSuffix(name, ".text"):
+		return stepLanguage.Compile(source, expr.Text)
 	case strings.HasSuffix(name, ".if") && strings.Count(name, ".") == 1:
 		return stepLanguage.Compile(source, expr.Bool)
 	}
@@ -77,7 +82,7 @@ func compileAs(name, source string) (*expr.Expression, error) {
 // placeError says of an expression's error where the expression stands.
 func (d *Definition) placeError(name string, err error) error {
 	shown := name
-	if name != keyName {
+	if name != keyName && !strings.HasPrefix(name, notificationName) {
 		shown = "steps." + name
 	}
 	return nightcrier.Errorf(nightcrier.CodeOf(err), "%s:%d: %s: %w", d.File, d.Lines[name], shown, err)

@@ -93,6 +93,16 @@ func (c *Client) TellAgain(ctx context.Context, id string) (api.NotificationList
 	return callJSON[api.NotificationList](ctx, c, http.MethodPost, "/incidents/"+url.PathEscape(id)+"/notifications/again", nil, nil)
 }
 
+// RunNotifications returns what people were told of a run.
+func (c *Client) RunNotifications(ctx context.Context, id string) (api.NotificationList, error) {
+	return getJSON[api.NotificationList](ctx, c, "/runs/"+url.PathEscape(id)+"/notifications", nil)
+}
+
+// TellRunAgain sends again what may not have reached people of a run, and returns what that is.
+func (c *Client) TellRunAgain(ctx context.Context, id string) (api.NotificationList, error) {
+	return callJSON[api.NotificationList](ctx, c, http.MethodPost, "/runs/"+url.PathEscape(id)+"/notifications/again", nil, nil)
+}
+
 // Notes returns what people noted about an incident.
 func (c *Client) Notes(ctx context.Context, id string) (api.NoteList, error) {
 	return getJSON[api.NoteList](ctx, c, "/incidents/"+url.PathEscape(id)+"/notes", nil)

@@ -47,6 +47,8 @@ func (w *Webhook) renderContent(m notify.Message) (title, colour string, blocks 
 		return w.renderStorm(m)
 	case m.Breaker != nil:
 		return w.renderBreaker(m)
+	case m.Run != nil:
+		return w.renderRun(m.Run)
 	case m.Budget != nil:
 		return w.renderBudget(m)
 	case m.Kind == notify.SeverityRose && m.Incident != nil:

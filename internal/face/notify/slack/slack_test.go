@@ -282,6 +282,31 @@ func TestFailureIsToldToo(t *testing.T) {
 	}
 }
 
+// A run is told with all that it takes to decide whether to look.
+func TestRunsAreTold(t *testing.T) {
+	at := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
+	run := notify.Run{Text: "Deployed <!channel> with hunter2", Run: nightcrier.Run{ID: "0196-r", Pipeline: "nightly", Subject: nightcrier.Subject{Kind: nightcrier.SubjectSchedule, ID: "0 7 * * * UTC", Title: "2026-05-01T07:00:00Z"},
+		Status: nightcrier.Finished, Outcome: nightcrier.StateFailed, FailureReason: "the step deploy failed: hunter2 was refused", CostUSD: 1.25, TriggeredBy: "schedule",
+		AdmittedAt: at, EndedAt: at.Add(83 * time.Second), Steps: []nightcrier.Step{
+			{ID: "build", State: nightcrier.StateSuccess, StartedAt: at, EndedAt: at.Add(time.Minute), Usage: nightcrier.Usage{CostUSD: 1.25}},
+			{ID: "deploy", State: nightcrier.StateFailed, FailureReason: "<@U1> hunter2 was refused", StartedAt: at, EndedAt: at.Add(23 * time.Second)},
+			{ID: "check", State: nightcrier.StateCreated, Skipped: "the step deploy failed"},
+		}}}
+	_, p := posted(t, notify.RunOf(run, "slack"))
+	text := words(p)
+	for _, want := range []string{"🔴 nightly failed: schedule 2026-05-01T07:00:00Z", "Deployed &lt;!channel&gt; with ‹secret›", "*Pipeline*\nnightly", "*Outcome*\nfailed", "*Duration*\n1m23s",
+		"*Cost*\n$1.25", "*Started by*\nschedule", "*Why*\nthe step deploy failed: ‹secret› was refused", "build: success, 1m0s, $1.25\n", "deploy: failed, 23s – &lt;@U1&gt; ‹secret› was refused\n", "check: skipped – the step deploy failed",
+		"`nightcrier runs show 0196-r`"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("missing %q in\n%s", want, text)
+		}
+	}
+	run.Run = nightcrier.Run{ID: "0196-r", Pipeline: "nightly", Status: nightcrier.Dropped, Reason: nightcrier.QueueExpired}
+	if _, p := posted(t, notify.RunOf(run, "slack")); !strings.Contains(words(p), "nightly did not begin") || !strings.Contains(words(p), "*Why*\nqueue expired") {
+		t.Error(words(p))
+	}
+}
+
 func TestOtherKinds(t *testing.T) {
 	inc := incident()
 	for want, m := range map[string]notify.Message{

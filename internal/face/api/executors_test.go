@@ -14,8 +14,10 @@ func TestRetryTakesEveryExecutor(t *testing.T) {
 	field, _ := reflect.TypeFor[retryQuery]().FieldByName("Executor")
 	listed := strings.Split(field.Tag.Get("enum"), ",")
 	want := []string{"builtin", "script"}
-	for _, e := range agent.CLIs() {
-		want = append(want, e.Name)
+	for _, e := range agent.Executors() {
+		if (e.Command != "" || e.Loop) && !e.SingleCall {
+			want = append(want, e.Name)
+		}
 	}
 	slices.Sort(want)
 	slices.Sort(listed)

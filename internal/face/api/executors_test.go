@@ -15,7 +15,7 @@ func TestRetryTakesEveryExecutor(t *testing.T) {
 	listed := strings.Split(field.Tag.Get("enum"), ",")
 	want := []string{"builtin", "script"}
 	for _, e := range agent.Executors() {
-		if (e.Command != "" || e.Loop) && !e.SingleCall {
+		if e.Command != "" || e.Loop && !e.SingleCall {
 			want = append(want, e.Name)
 		}
 	}

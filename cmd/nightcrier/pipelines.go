@@ -290,16 +290,32 @@ GitHub and others show in a page.`}
 	return cmd
 }
 
-func (p *program) pipelinesRunCommand() *cobra.Command {
-	var given []string
-	detach := false
-	cmd := &cobra.Command{Use: "run NAME", Short: "Run a pipeline, and follow it to its end", Args: checkArgs(oneName),
-		Long: `Has the server run a pipeline, and follows the run to its end. What interrupts this command
-does not stop the run: ` + "`nightcrier runs cancel ID`" + ` does.
+const followsRun = `What interrupts this command does not stop the run: ` + "`nightcrier runs cancel ID`" + ` does.
 
 The exit code is 0 when the run succeeded, 3 when an agent did not deliver what it had to, 5 when
-the budget was used up, and 1 when the run ended in another way.`}
-	body := api.CallBody{UserID: "nightcrier pipelines run"}
+the budget was used up, and 1 when the run ended in another way.`
+
+func (p *program) pipelinesRunCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "run NAME", Short: "Run a pipeline, and follow it to its end", Args: checkArgs(oneName),
+		Long: "Has the server run a pipeline, and follows the run to its end. " + followsRun}
+	p.callRun(cmd, "nightcrier pipelines run", (*client.Client).StartRun)
+	return cmd
+}
+
+// runCommand runs one skill.
+func (p *program) runCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "run SKILL", Short: "Run one skill, and follow it to its end", Args: checkArgs(oneSkill),
+		Long: `Has the server execute a skill, with its domain or without: a run of one step, with all that a
+step of a pipeline has, which this command follows to its end. ` + followsRun}
+	p.callRun(cmd, "nightcrier run", (*client.Client).StartSkill)
+	return cmd
+}
+
+// callRun has a command start a run of what its argument names.
+func (p *program) callRun(cmd *cobra.Command, by string, start func(*client.Client, context.Context, string, api.CallBody) (nightcrier.Run, error)) {
+	var given []string
+	detach := false
+	body := api.CallBody{UserID: by}
 	cmd.Flags().StringArrayVar(&given, "input", nil, "input of the run: a file with a JSON object, - for stdin, or name=value, also several times")
 	cmd.Flags().StringVar(&body.Priority, "priority", "", "how much it matters: info, warning, error, critical (default warning)")
 	cmd.Flags().StringVar(&body.Deadline, "deadline", "", "how long it may take, with the time in the queue, such as 90m")
@@ -318,7 +334,7 @@ the budget was used up, and 1 when the run ended in another way.`}
 			return err
 		}
 		defer func() { err = cmp.Or(err, end()) }()
-		run, err := c.StartRun(ctx, name[0], body)
+		run, err := start(c, ctx, name[0], body)
 		switch {
 		case err != nil:
 			return err
@@ -327,7 +343,6 @@ the budget was used up, and 1 when the run ended in another way.`}
 		}
 		return p.followRun(ctx, c, run.ID)
 	}
-	return cmd
 }
 
 // readRunInput reads what a run is called with: a file, stdin, or names and values.

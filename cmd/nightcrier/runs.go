@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -193,7 +195,16 @@ func (p *program) printWholeRun(run nightcrier.Run, told []store.Notification) {
 	}
 	fmt.Fprintln(p.stdout)
 	p.printTable(steps)
+	if last := run.Steps[len(run.Steps)-1]; run.Outcome == nightcrier.StateSuccess && len(last.Output) > 0 {
+		var said bytes.Buffer
+		if json.Indent(&said, last.Output, "", "  ") == nil {
+			fmt.Fprintln(p.stdout, "\n"+text.DropHidden(text.KeepBytes(said.String(), maxOutputShown)))
+		}
+	}
 }
+
+// maxOutputShown is how much of what a run delivered is shown, in bytes.
+const maxOutputShown = 16 << 10
 
 func stepState(s nightcrier.Step) string {
 	switch {

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"strings"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/face/api"
@@ -14,6 +15,9 @@ import (
 // StartRun queues a run of a pipeline that somebody calls. What it does is frozen when it is
 // admitted.
 func (a *Investigator) StartRun(ctx context.Context, c api.Call) (nightcrier.Run, error) {
+	if c.Skill != "" {
+		c.Pipeline = pipeline.SkillPrefix + c.Skill
+	}
 	id, by := nightcrier.NewID(), texts.MaskClean(c.By, a.masker.String, texts.FoldLine)
 	n := store.NewRun{
 		ID: id, Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: id, Title: by}, Pipeline: c.Pipeline,
@@ -36,6 +40,11 @@ func (a *Investigator) completeRun(ctx context.Context, n *store.NewRun) error {
 	found, err := a.pipelines.Library().Find(n.Pipeline)
 	if err != nil {
 		return err
+	}
+	if of, ok := strings.CutPrefix(n.Pipeline, pipeline.SkillPrefix); ok {
+		if _, err := a.ResolveSkill(of); err != nil {
+			return err
+		}
 	}
 	if lacks := found.Lacks(a); lacks != "" {
 		return nightcrier.Errorf(nightcrier.Conflict, "pipeline %s cannot run: %s", n.Pipeline, lacks)

@@ -29,8 +29,10 @@ func (a *Investigator) openSkills() ([]*skill.Skill, error) {
 		return nil, err
 	}
 	for _, s := range all {
-		for _, note := range s.Notes {
-			a.log.Warn("a skill is not used as it is: "+note, "event", "skill_changed", "skill", s.Name)
+		for _, f := range s.Findings {
+			if f.Level == skill.Warn {
+				a.log.Warn("a skill is not used as it is: "+f.String(), "event", "skill_changed", "skill", s.Name)
+			}
 		}
 		a.log.Debug("skill", "event", "skill", "skill", s.Name, "version", s.Version, "digest", s.Ref().Digest, "from", s.From)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 )
 
@@ -24,7 +25,7 @@ func TestTheAgentOfASkill(t *testing.T) {
 		"approval":           {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, tools: [apply, get_x], approval_required: [apply]}]", base, "claude-code of-theirs 1 8000 1m0s [k8s [get_x]]"},
 		"all with approval":  {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, approval_required: [apply]}]", base, "need an approval"},
 		"an unknown server":  {"agent: {max_iterations: 1}\nmcp_tools: [{server: mine}]", base, `it needs the tool server "mine"`},
-		"an unknown agent":   {"agent: {executor: copilot, max_iterations: 1}", base, "the skill shop/x cannot be executed: executor \"copilot\" is not one of"},
+		"an unknown agent":   {"agent: {executor: copilot, max_iterations: 1}", base, "agent.executor: copilot is no executor"},
 		"a model of another": {"agent: {executor: gemini, max_iterations: 1}", base, "is not one of google"},
 		"no agent at all":    {"agent: {max_iterations: 1}", "agent: {executor: builtin}\n", "agent.executor is builtin"},
 	} {
@@ -41,12 +42,12 @@ func TestTheAgentOfASkill(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			s, err := skill.Load("x", os.DirFS(dir))
-			if err != nil {
-				t.Fatal(err)
-			}
 			cfg, _ := mustLoad(t, c.base, "ANTHROPIC_API_KEY=k", "GEMINI_API_KEY=k")
-			spec, err := cfg.AgentOfSkill(s)
+			var spec agent.Spec
+			s, err := skill.Load("x", os.DirFS(dir))
+			if err == nil {
+				spec, err = cfg.AgentOfSkill(s)
+			}
 			got := ""
 			if err != nil {
 				got = err.Error()

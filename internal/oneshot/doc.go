@@ -4,5 +4,6 @@
 // them it offers:
 //
 //   - replay: an investigation made again from what it recorded
+//   - skilltest: the evaluations of a skill, with tools that only say what they are told to
 //   - triage: one investigation, or those of a whole cluster
 package oneshot

@@ -7,17 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/text"
+	"nightcrier.dev/nightcrier/internal/text/strictyaml"
 )
 
 // configFile says how a skill is executed.
@@ -83,358 +83,245 @@ type Binding struct {
 	Approval []string `json:"approval,omitempty"`
 }
 
-// Effect says what becomes of a key of agentura.config.yaml.
-type Effect string
-
-// The effects.
-const (
-	Used   Effect = "used"
-	Unused Effect = "no effect"
-	// RefusedWhenSet is a promise that cannot be kept here: a skill that asks for it is not executed.
-	RefusedWhenSet Effect = "refused"
-)
-
-// Key is a key of agentura.config.yaml. Keys of lists are written like those of mappings.
-type Key struct {
-	Path string
-	Effect
+// Card is what people are shown of a skill.
+type Card struct {
+	DomainDescription string
+	DomainOwner       string
+	DeployStatus      string
+	Trigger           string
+	CostBudget        string
+	Timeout           string
+	Title             string
+	Subtitle          string
+	Avatar            string
+	Color             string
+	Tags              []string
+	// Starters are things that one may ask it.
+	Starters []string
+	Triggers []map[string]string
+	Routes   []Route
+	// LearnsFromCorrections is what it asks for.
+	LearnsFromCorrections bool
 }
 
-// Keys are those that are known. What lies below one without an effect has none either.
-func Keys() []Key {
-	var all []Key
-	for effect, paths := range map[Effect]string{
-		Used: `domain domain.name skills skills.name skills.role skills.version skills.model skills.cost_budget skills.cost_budget_per_execution
-			skills.deploy_status agent agent.executor agent.max_iterations agent.max_tokens agent.budget_tokens agent.fallback_models skills.fallback_models agent.timeout sandbox mcp_tools mcp_tools.server mcp_tools.tools
-			mcp_tools.approval_required guardrails guardrails.budget guardrails.budget.max_per_execution guardrails.budget.max_cost_per_execution
-			guardrails.budget.max_cost_per_alert verify verify.enabled verify.criteria notifications notifications.channel notifications.on deliver deliver.report deliver.schema deliver.files`,
-		Unused: `description domain.description domain.owner skills.path skills.triggers triggers agent.template agent.cpu agent.memory
-			agent.backend routing guardrails.budget.alert_at guardrails.rate_limits feedback verify.max_retries notifications.config observability display`,
-		RefusedWhenSet: `guardrails.human_in_loop`,
-	} {
-		for _, path := range strings.Fields(paths) {
-			all = append(all, Key{path, effect})
+// Route is where a skill would hand something to.
+type Route struct{ To, When string }
+
+// readSettings reads the configuration of a skill, and what its SKILL.md says in its front
+// matter, which wins.
+func (s *Skill) readSettings(dir fs.FS, main *document, f *findings) {
+	front := section{said: main.said, file: main.file, offset: main.saidLine, fault: Fail, f: f}
+	config, ok := readConfig(dir, f)
+	var block section
+	switch {
+	case config != nil:
+		block = s.readConfigured(section{said: config, file: configFile, fault: Fail, f: f})
+		for _, key := range []string{"mcp_tools", "triggers", "display"} {
+			if front.has(key) {
+				front.add(Warn, key, "has no effect here: %s says it", configFile)
+			}
 		}
+	case ok:
+		front.fault = Warn // somebody else's skill may say what it likes; the operator's bounds hold
+		s.Settings.Tools = front.bindings()
+		s.Card.readTriggers(front)
+		s.Card.readDisplay(front.below("display"))
 	}
-	slices.SortFunc(all, func(a, b Key) int { return strings.Compare(a.Path, b.Path) })
-	return all
+	s.readFrontSettings(front)
+	s.lintSettings(block, f)
 }
 
-// readSettings reads the configuration of a skill, and what its SKILL.md says in its front matter,
-// which wins. The notes name the keys that have no effect.
-func (s *Skill) readSettings(dir fs.FS) error {
-	config, err := readConfig(dir)
-	if err != nil {
-		return err
-	}
-	front, err := readRawFront(dir)
-	if err != nil {
-		return fmt.Errorf("SKILL.md: %w", err)
-	}
-	r := settingsReader{of: configFile}
-	if config != nil {
-		s.Settings, s.Version = r.readConfigured(s.Name, config)
-		s.Unused = listUnused(config)
-	}
-	r.of = "SKILL.md"
-	set := &s.Settings
-	set.Domain = cmp.Or(r.text(front, "domain"), set.Domain)
-	set.Model = cmp.Or(r.text(front, "model"), set.Model)
-	set.Timeout = cmp.Or(set.Timeout, r.duration(front, "timeout"))
-	set.BudgetUSD = lowest(set.BudgetUSD, r.dollars(front, "cost_budget_per_execution"))
-	set.Role = cmp.Or(r.text(front, "role"), set.Role)
-	if set.Role == "" {
-		if set.Role = RoleAgent; set.Configured && set.Executor == "" && set.MaxTurns == 0 {
-			set.Role = RoleSpecialist
-		}
-	}
-	return r.wrong
-}
-
-// readConfig reads agentura.config.yaml, nil where there is none.
-func readConfig(dir fs.FS) (map[string]any, error) {
+// readConfig reads agentura.config.yaml: nil where there is none, not ok where it cannot be read.
+func readConfig(dir fs.FS, f *findings) (config *yaml.Node, ok bool) {
 	data, err := readRegular(dir, configFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, true
 	}
 	if err != nil {
-		return nil, err
+		f.add(Fail, configFile, 0, "%v", err)
+		return nil, false
 	}
-	if len(data) > maxConfig || isCrowded(string(data)) {
-		return nil, fmt.Errorf("%s is larger than %d KiB, or nests too much", configFile, maxConfig>>10)
+	if len(data) > maxConfig {
+		f.add(Fail, configFile, 0, "is larger than %d KiB", maxConfig>>10)
+		return nil, false
 	}
-	config := map[string]any{}
-	if err := yaml.Unmarshal(data, &config); err != nil {
-		return nil, fmt.Errorf("%s: %s", configFile, firstLine(err.Error()))
-	}
-	return config, nil
-}
-
-// readRawFront is the front matter of SKILL.md with all that it says.
-func readRawFront(dir fs.FS) (map[string]any, error) {
-	data, err := readRegular(dir, "SKILL.md")
+	plain, err := plainText(data)
 	if err != nil {
-		return nil, err
+		f.add(Fail, configFile, 0, "%v", err)
+		return nil, false
 	}
-	said, err := plainText(data)
-	if err != nil {
-		return nil, err
+	node, fault := strictyaml.ReadNode([]byte(plain))
+	switch {
+	case fault != nil:
+		f.add(Fail, configFile, fault.Line, "%s", fault.Text)
+	case node == nil:
+		f.add(Fail, configFile, 0, "is empty: write domain, skills and agent, or take the file away")
+	case node.Kind != yaml.MappingNode:
+		f.add(Fail, configFile, node.Line, "is %s: write keys such as domain, skills and agent", strictyaml.DescribeNode(node))
+	default:
+		noteKeys(node, Keys(), configFile, 0, f)
+		return node, true
 	}
-	head, _, err := splitFront(said)
-	if err != nil || isCrowded(head) {
-		return nil, err // readFiles refuses what is crowded
-	}
-	var front map[string]any
-	if err := yaml.Unmarshal([]byte(head), &front); err != nil {
-		return nil, errors.New(firstLine(err.Error()))
-	}
-	return front, nil
+	return nil, false
 }
 
-// settingsReader takes values out of a mapping, and keeps the first fault.
-type settingsReader struct {
-	of    string
-	wrong error
+// readConfigured reads a whole configuration, and returns what says how its agent works.
+func (s *Skill) readConfigured(c section) (block section) {
+	set, card := &s.Settings, &s.Card
+	set.Configured = true
+	if domain := c.said; c.isText("domain") {
+		set.Domain, card.DomainDescription = c.text("domain"), c.text("description")
+	} else if domain != nil {
+		d := c.below("domain")
+		set.Domain, card.DomainDescription, card.DomainOwner = d.text("name"), d.text("description"), d.text("owner")
+	}
+	own := s.ownEntry(c)
+	s.Version, set.Role, set.Model = own.text("version"), own.text("role"), own.text("model")
+	card.DeployStatus = own.oneOf("deploy_status", "active", "canary", "shadow", "disabled")
+	if set.Disabled = card.DeployStatus == "disabled"; set.Disabled {
+		own.add(Refuse, "deploy_status", "it is disabled: no step executes it")
+	}
+	block = s.readAgent(c)
+	set.Fallbacks = append(own.texts("fallback_models"), block.texts("fallback_models")...)
+	budget := c.below("guardrails").below("budget")
+	set.BudgetUSD = lowest(own.dollars("cost_budget"), own.dollars("cost_budget_per_execution"),
+		budget.dollars("max_per_execution"), budget.dollars("max_cost_per_execution"), budget.dollars("max_cost_per_alert"))
+	if people := c.below("guardrails").below("human_in_loop"); people.isTrue("require_approval") || people.has("required_for") {
+		set.Approval = true
+		c.below("guardrails").add(Refuse, "human_in_loop", "asks for a person's approval, which nobody can give here: take it out, or put the step that needs one into a pipeline of its own")
+	}
+	if verify := c.below("verify"); !verify.has("enabled") || verify.isTrue("enabled") {
+		set.Verify = verify.texts("criteria")
+	}
+	set.Tools, set.Deliver, set.Notifications = c.bindings(), c.deliver(), c.notifications()
+	card.readTriggers(own)
+	card.readTriggers(c)
+	card.readDisplay(c.below("display"))
+	for _, route := range c.list("routing") {
+		card.Routes = append(card.Routes, Route{cmp.Or(route.text("to"), route.below("then").text("forward_to"), route.below("then").text("route_to")), route.text("condition")})
+	}
+	card.LearnsFromCorrections = c.below("feedback").isTrue("capture_corrections")
+	return block
 }
 
-func (r *settingsReader) fault(key, want string) {
-	if r.wrong == nil {
-		r.wrong = fmt.Errorf("%s: %s is not %s", r.of, key, want)
+// readAgent reads the block that says how an agent works.
+func (s *Skill) readAgent(c section) section {
+	block := c.below("sandbox")
+	switch other := c.below("agent"); {
+	case block.isEmpty():
+		block = other
+	case !other.isEmpty():
+		c.add(Warn, "agent", "has no effect beside sandbox, which wins: keep one of them")
 	}
-}
-
-// readConfigured reads a whole configuration, and the version of the skill.
-func (r *settingsReader) readConfigured(name string, c map[string]any) (Settings, string) {
-	set := Settings{Configured: true}
-	domain, _ := c["domain"].(map[string]any)
-	if set.Domain, _ = c["domain"].(string); domain != nil {
-		set.Domain = r.text(domain, "name")
+	set := &s.Settings
+	set.Executor, set.Timeout = block.text("executor"), block.duration("timeout")
+	set.MaxTurns, set.MaxTokens = block.count("max_iterations", 1000), block.count("max_tokens", 1<<20)
+	if block.text("budget_tokens") != "0" { // which is how it is said that there are to be none
+		set.Thinking = block.count("budget_tokens", 1<<20)
 	}
-	own := r.ownEntry(name, c)
-	set.Role, set.Model = r.text(own, "role"), r.text(own, "model")
-	set.Disabled = r.text(own, "deploy_status") == "disabled"
-	agent := r.mapping(c, "sandbox")
-	if len(agent) == 0 {
-		agent = r.mapping(c, "agent")
-	}
-	set.Executor, set.Timeout = r.text(agent, "executor"), r.duration(agent, "timeout")
-	set.MaxTurns, set.MaxTokens = r.count(agent, "max_iterations", 1000), r.count(agent, "max_tokens", 1<<20)
-	if agent["budget_tokens"] != 0 { // which is how it is said that there are to be none
-		set.Thinking = r.count(agent, "budget_tokens", 1<<20)
-	}
-	set.Fallbacks = append(r.texts(own, "fallback_models"), r.texts(agent, "fallback_models")...)
-	guardrails := r.mapping(c, "guardrails")
-	budget := r.mapping(guardrails, "budget")
-	set.BudgetUSD = lowest(r.dollars(own, "cost_budget"), r.dollars(own, "cost_budget_per_execution"),
-		r.dollars(budget, "max_per_execution"), r.dollars(budget, "max_cost_per_execution"), r.dollars(budget, "max_cost_per_alert"))
-	people := r.mapping(guardrails, "human_in_loop")
-	needed, _ := people["require_approval"].(bool)
-	set.Approval = needed || people["required_for"] != nil
-	if verify := r.mapping(c, "verify"); verify["enabled"] != false {
-		set.Verify = r.texts(verify, "criteria")
-	}
-	for _, one := range r.list(c, "mcp_tools") {
-		set.Tools = append(set.Tools, Binding{r.text(one, "server"), r.texts(one, "tools"), r.texts(one, "approval_required")})
-	}
-	set.Notifications = r.notifications(c)
-	set.Deliver = r.deliver(r.mapping(c, "deliver"))
-	return set, r.text(own, "version")
+	return block
 }
 
 // ownEntry is what the configuration says of the skill under skills.
-func (r *settingsReader) ownEntry(name string, c map[string]any) map[string]any {
-	for _, one := range r.list(c, "skills") {
-		if one["name"] == name {
+func (s *Skill) ownEntry(c section) section {
+	for _, one := range c.list("skills") {
+		if one.text("name") == s.Name {
 			return one
 		}
 	}
-	if r.wrong == nil {
-		r.wrong = fmt.Errorf("%s does not list it under skills", r.of)
-	}
-	return nil
+	c.add(Fail, "skills", "does not list this skill: write - {name: %s, role: agent} below it", s.Name)
+	return section{file: c.file, fault: Fail, f: c.f}
 }
 
-func (r *settingsReader) notifications(c map[string]any) (all []Notification) {
-	for _, one := range r.list(c, "notifications") {
-		n := Notification{r.text(one, "channel"), r.texts(one, "on")}
-		if !slices.Contains(Channels(), n.Channel) {
-			r.fault("notifications.channel", "one of "+strings.Join(Channels(), ", "))
+// readFrontSettings reads what a SKILL.md says of its execution.
+func (s *Skill) readFrontSettings(front section) {
+	set := &s.Settings
+	set.Domain = cmp.Or(front.text("domain"), set.Domain)
+	s.Version = cmp.Or(s.Version, front.text("version"))
+	if front.isMapping("metadata") {
+		s.Version = cmp.Or(s.Version, front.below("metadata").text("version"))
+	}
+	s.Card.Trigger, s.Card.CostBudget, s.Card.Timeout = front.text("trigger"), front.text("cost_budget_per_execution"), front.text("timeout")
+	set.Timeout = cmp.Or(set.Timeout, front.duration("timeout"))
+	set.BudgetUSD = lowest(set.BudgetUSD, front.dollars("cost_budget_per_execution"))
+	for _, route := range front.list("routes_to") {
+		s.Card.Routes = append(s.Card.Routes, Route{cmp.Or(route.text("skill"), route.text("domain")), route.text("when")})
+	}
+	switch model := front.text("model"); {
+	case !set.Configured && model != "" && !strings.Contains(model, "/") && !strings.ContainsAny(model, "0123456789"):
+		front.add(Warn, "model", "%s has no effect here: name a whole model, such as anthropic/claude-sonnet-4-5", text.CutLine(model, 40))
+	default:
+		set.Model = cmp.Or(model, set.Model)
+	}
+	role := front.text("role")
+	switch {
+	case role == "":
+	case !set.Configured && !slices.Contains(roles, role):
+		front.add(Warn, "role", "%s is none of %s: it is taken for an agent", text.CutLine(role, 40), strings.Join(roles, ", "))
+		role = ""
+	case set.Role != "" && set.Role != role:
+		front.add(Warn, "role", "%s counts, and not the %s of %s", text.CutLine(role, 40), text.CutLine(set.Role, 40), configFile)
+	}
+	set.Role = cmp.Or(role, set.Role)
+}
+
+var roles = []string{RoleAgent, RoleManager, RoleSpecialist, RoleField}
+
+// lintSettings says what is missing, and which role it is where none is named.
+func (s *Skill) lintSettings(block section, f *findings) {
+	set := &s.Settings
+	if set.Role == "" {
+		if set.Role = RoleAgent; set.Configured && block.isEmpty() {
+			set.Role = RoleSpecialist
 		}
-		for _, on := range n.On {
-			if CheckOutcome(on) != nil {
-				r.fault("notifications.on", "a list of success, failure, error and always")
+		if set.Configured {
+			f.add(Warn, configFile, 0, "skills.role is missing: it is taken for %s: write agent, manager or specialist", set.Role)
+		}
+	}
+	switch {
+	case !slices.Contains(roles, set.Role):
+		f.add(Refuse, configFile, 0, "its role %q is none of %s", text.CutLine(set.Role, 40), strings.Join(roles, ", "))
+	case set.Role != RoleAgent, !set.Configured:
+	case block.isEmpty():
+		f.add(Fail, configFile, 0, "an agent needs a block agent (or sandbox): write agent: {executor: claude-code, max_iterations: 20}")
+	case set.MaxTurns == 0:
+		block.add(Fail, "", "max_iterations is missing: say how many turns its agent has, such as max_iterations: 20")
+	case set.Executor == "":
+		block.add(Warn, "", "executor is missing, which is deprecated: the configured one does it; write executor: claude-code, or another one")
+	case !slices.Contains(executorNames(), set.Executor):
+		block.add(Fail, "executor", "%s is no executor%s: write one of %s", text.CutLine(set.Executor, 40), text.SuggestName(" (did you mean %s?)", set.Executor, executorNames()), strings.Join(executorNames(), ", "))
+	}
+	if len(set.Verify) > 0 && !set.IsAgent() {
+		f.add(Warn, configFile, 0, "verify has no effect here: only an agent can check its work")
+	}
+}
+
+// executorNames are those of the executors that a skill may name.
+func executorNames() []string {
+	var names []string
+	for _, e := range agent.Executors() {
+		if !e.SingleCall {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+func (c *Card) readTriggers(from section) {
+	for _, one := range from.list("triggers") {
+		trigger := map[string]string{}
+		for _, key := range []string{"type", "pattern", "command", "schedule", "cron", "source", "filter", "from", "description"} {
+			if said := one.text(key); said != "" {
+				trigger[key] = said
 			}
 		}
-		all = append(all, n)
+		c.Triggers = append(c.Triggers, trigger)
 	}
-	return all
 }
 
-func (r *settingsReader) deliver(d map[string]any) *Deliver {
-	if len(d) == 0 {
-		return nil
-	}
-	out := Deliver{Report: r.text(d, "report"), Files: r.texts(d, "files")}
-	if schema := r.mapping(d, "schema"); len(schema) > 0 {
-		raw, err := json.Marshal(schema)
-		if err != nil {
-			r.fault("deliver.schema", "a JSON Schema")
-		}
-		out.Schema = raw
-	}
-	kinds := 0
-	for _, given := range []bool{out.Report != "", len(out.Files) > 0, out.Schema != nil} {
-		if given {
-			kinds++
-		}
-	}
-	if kinds != 1 {
-		r.fault("deliver", "one of report, schema and files")
-	}
-	return &out
-}
-
-func (r *settingsReader) mapping(m map[string]any, key string) map[string]any {
-	v, ok := m[key].(map[string]any)
-	if !ok && m[key] != nil {
-		r.fault(key, "a mapping")
-	}
-	return v
-}
-
-func (r *settingsReader) list(m map[string]any, key string) (all []map[string]any) {
-	items, ok := m[key].([]any)
-	if !ok && m[key] != nil {
-		r.fault(key, "a list of mappings")
-	}
-	for _, item := range items {
-		one, ok := item.(map[string]any)
-		if !ok {
-			r.fault(key, "a list of mappings")
-			continue
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
-func (r *settingsReader) text(m map[string]any, key string) string {
-	said, ok := scalarText(m[key])
-	if !ok {
-		r.fault(key, "a text")
-	}
-	return said
-}
-
-func (r *settingsReader) texts(m map[string]any, key string) (all []string) {
-	items, ok := m[key].([]any)
-	if !ok && m[key] != nil {
-		r.fault(key, "a list of texts")
-	}
-	for _, item := range items {
-		one, ok := scalarText(item)
-		if !ok {
-			r.fault(key, "a list of texts")
-		}
-		all = append(all, one)
-	}
-	return all
-}
-
-// count is a whole number from 1 to most, 0 where there is none.
-func (r *settingsReader) count(m map[string]any, key string, most int) int {
-	said := r.text(m, key)
-	if said == "" {
-		return 0
-	}
-	n, err := strconv.Atoi(said)
-	if err != nil || n < 1 || n > most {
-		r.fault(key, fmt.Sprintf("a whole number from 1 to %d", most))
-		return 0
-	}
-	return n
-}
-
-// maxTimeout is the longest that an agent may work.
-const maxTimeout = 24 * time.Hour
-
-// duration is a number of seconds, or a time such as 60s.
-func (r *settingsReader) duration(m map[string]any, key string) time.Duration {
-	said := r.text(m, key)
-	if said == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(said)
-	if seconds, wrong := strconv.ParseFloat(said, 64); wrong == nil {
-		d, err = time.Duration(min(seconds, 2*maxTimeout.Seconds())*float64(time.Second)), nil
-	}
-	if err != nil || d < time.Second || d > maxTimeout {
-		r.fault(key, "a number of seconds, or a time such as 60s, of at most a day")
-		return 0
-	}
-	return d
-}
-
-// dollars is an amount such as "$0.30", 0 where there is none.
-func (r *settingsReader) dollars(m map[string]any, key string) float64 {
-	said := r.text(m, key)
-	if said == "" {
-		return 0
-	}
-	usd, err := strconv.ParseFloat(strings.TrimPrefix(said, "$"), 64)
-	if err != nil || usd <= 0 || math.IsInf(usd, 0) || math.IsNaN(usd) {
-		r.fault(key, "an amount such as $0.30")
-		return 0
-	}
-	return usd
-}
-
-// lowest is the least of some bounds, of which 0 is none.
-func lowest(bounds ...float64) (least float64) {
-	for _, b := range bounds {
-		if b > 0 && (least == 0 || b < least) {
-			least = b
-		}
-	}
-	return least
-}
-
-// listUnused names the keys of a configuration that have no effect, and those that are not known.
-func listUnused(c map[string]any) []string {
-	known := map[string]Effect{}
-	for _, k := range Keys() {
-		known[k.Path] = k.Effect
-	}
-	found := map[string]bool{}
-	var visit func(path string, v any)
-	visit = func(path string, v any) {
-		switch v := v.(type) {
-		case []any:
-			for _, item := range v {
-				visit(path, item)
-			}
-		case map[string]any:
-			for key, below := range v {
-				at := strings.TrimPrefix(path+"."+key, ".")
-				effect, ok := known[strings.Replace(at, "sandbox.", "agent.", 1)]
-				switch {
-				case !ok:
-					found[text.CutRunes(text.FoldLine(at), maxValue)+" is not known"] = true
-				case effect == Unused:
-					found[at+" has no effect here"] = true
-				case at != "deliver.schema" && effect == Used:
-					visit(at, below)
-				}
-			}
-		}
-	}
-	visit("", c)
-	var all []string
-	for said := range found {
-		all = append(all, configFile+": "+said)
-	}
-	slices.Sort(all)
-	return all[:min(len(all), maxFindings)]
+func (c *Card) readDisplay(d section) {
+	c.Title, c.Subtitle, c.Avatar, c.Color = d.text("title"), d.text("subtitle"), d.text("avatar"), d.text("color")
+	c.Tags, c.Starters = d.texts("tags"), d.texts("conversation_starters")
 }
 
 // FullName is its name with its domain, where it has one.
@@ -442,19 +329,11 @@ func (s *Skill) FullName() string { return path.Join(s.Settings.Domain, s.Name) 
 
 // CheckRunnable says in one line why a step cannot execute the skill, nil when one can.
 func (s *Skill) CheckRunnable() error {
-	set := s.Settings
 	refuse := func(format string, args ...any) error {
 		return nightcrier.Errorf(nightcrier.Refused, "the skill %s cannot be executed: %s", s.FullName(), fmt.Sprintf(format, args...))
 	}
-	switch {
-	case set.Disabled:
-		return refuse("its deploy_status is disabled")
-	case !set.IsAgent() && !set.IsSingleCall():
-		return refuse("its role %.40q is none of agent, manager, specialist and field", set.Role)
-	case set.IsAgent() && set.Configured && set.MaxTurns == 0:
-		return refuse("agent.max_iterations is missing in %s: say how many turns its agent has", configFile)
-	case set.Approval:
-		return refuse("guardrails.human_in_loop asks for a person's approval, which nobody can give here")
+	if i := slices.IndexFunc(s.Findings, func(f Finding) bool { return f.Level == Refuse }); i >= 0 {
+		return refuse("%s", s.Findings[i])
 	}
 	if n := len(s.Instructions()); n > maxInstructions {
 		return refuse("its SKILL.md and what stands above it have %d KiB; an agent is given at most %d: move what is needed seldom into references/", n>>10, maxInstructions>>10)

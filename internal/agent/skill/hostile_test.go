@@ -78,9 +78,10 @@ func TestGrantsAreRemoved(t *testing.T) {
 					continue // refused: as good
 				}
 				for _, f := range s.files {
-					head, body, err := splitFront(string(f.data))
-					if err != nil || body != "allowed-tools: in the text stays\n" {
-						t.Errorf("%s %s %s: %s reads %q, %v", name, mark, ending, f.path, body, err)
+					var d document
+					head, err := d.splitFront(string(f.data))
+					if err != nil || d.body != "allowed-tools: in the text stays\n" {
+						t.Errorf("%s %s %s: %s reads %q, %v", name, mark, ending, f.path, d.body, err)
 					}
 					for key := range keysOf(t, head) {
 						if key != "name" && key != "description" && key != "license" {
@@ -98,7 +99,6 @@ func TestGrantsAreRemoved(t *testing.T) {
 func TestDoubtfulFrontMatterIsRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"a space before":      " ---\nallowed-tools: Bash\n---\n",
-		"lines before":        "\n\n---\nallowed-tools: Bash\n---\n",
 		"a zero width space":  "\u200b---\nallowed-tools: Bash\n---\n",
 		"NEL before":          "\u0085---\nallowed-tools: Bash\n---\n",
 		"more dashes":         "----\nallowed-tools: Bash\n---\n",
@@ -108,11 +108,10 @@ func TestDoubtfulFrontMatterIsRefused(t *testing.T) {
 		"more dashes at end":  "---\nname: x\n----\nallowed-tools: Bash\n---\n",
 		"a word at the end":   "---\nname: x\n--- x\nallowed-tools: Bash\n---\n",
 		"a space at the end":  "---\nname: x\n ---\nallowed-tools: Bash\n---\n",
-		"two of them":         "---\nname: x\n---\n---\nallowed-tools: Bash\n---\n",
-		"two, lines between":  "---\nname: x\n---\n\n\n---\nallowed-tools: Bash\n---\n",
+		"two of them":         "---\nname: x\n---\n--- {allowed-tools: Bash}\n---\n",
+		"two, hidden between": "---\nname: x\n---\n\u0085\n---\nallowed-tools: Bash\n---\n",
 		"a key twice":         "---\nname: x\nname: y\n---\n",
 		"not a mapping":       "---\n- allowed-tools\n---\n",
-		"a name that is none": "---\nname: {a: b}\n---\n",
 		"not YAML":            "---\nname: [\n---\n",
 		"not UTF-8":           "---\nname: \xff\n---\n",
 		"UTF-16":              "\xff\xfe-\x00-\x00-\x00\n\x00",
@@ -133,8 +132,8 @@ func TestCommandsInASkillAreText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := s.files[0].data; bytes.Contains(text, []byte("!`")) || bytes.Contains(text, []byte("```!")) || len(s.Notes) != 1 {
-		t.Errorf("%q, %q", text, s.Notes)
+	if text := s.files[0].data; bytes.Contains(text, []byte("!`")) || bytes.Contains(text, []byte("```!")) || len(s.Findings) != 2 {
+		t.Errorf("%q, %v", text, s.Findings)
 	}
 }
 
@@ -149,8 +148,8 @@ func TestSettingsOfACLIStayBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.files) != 1 || len(s.Notes) != 6 {
-		t.Errorf("%d files, %q", len(s.files), s.Notes)
+	if len(s.files) != 1 || len(s.Findings) != 7 {
+		t.Errorf("%d files, %v", len(s.files), s.Findings)
 	}
 }
 
@@ -160,15 +159,16 @@ func FuzzHarmless(f *testing.F) {
 	}
 	f.Add([]byte("\ufeff---\r\nname: a\r\n---\r\n---\r\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		out, _, _, err := makeHarmless(data)
-		if err != nil {
+		d, found := readDocument("SKILL.md", data)
+		if firstOf(found, Fail, nightcrier.Invalid) != nil {
 			return
 		}
-		again, _, notes, err := makeHarmless(out)
-		if err != nil || len(notes) > 0 || !bytes.Equal(out, again) {
-			t.Fatalf("%q became %q, and that %q, %q, %v", data, out, again, notes, err)
+		out := d.render()
+		harmless, found := readDocument("SKILL.md", out)
+		if again := harmless.render(); len(found) > 0 || !bytes.Equal(out, again) {
+			t.Fatalf("%q became %q, and that %q, %v", data, out, again, found)
 		}
-		head, _, err := splitFront(string(out))
+		head, err := new(document).splitFront(string(out))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func FuzzHarmless(f *testing.F) {
 			t.Fatalf("%q became %q: %v", data, out, err)
 		}
 		for key := range all {
-			if !strings.Contains(" "+strings.Join(frontKeys, " ")+" ", " "+key+" ") {
+			if !strings.Contains(" "+strings.Join(installedKeys, " ")+" ", " "+key+" ") {
 				t.Fatalf("%q became %q, which says %q", data, out, key)
 			}
 		}

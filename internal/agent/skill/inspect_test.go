@@ -31,19 +31,20 @@ func TestInspectNamesAllAtOnce(t *testing.T) {
 	}
 	var got []string
 	for _, f := range found {
-		got = append(got, fmt.Sprintf("%t %s: %.40s", f.Fatal, f.File, f.Text))
+		got = append(got, fmt.Sprintf("%s %s: %.40s", f.Level, f.Place(), f.Text))
 	}
 	want := []string{
-		"true agentura.config.yaml: agentura.config.yaml: yaml: line 2: did ",
-		"true inner/skill.md: its front matter has no end: close it wi",
-		"true notes: is not a regular file: links and devices",
-		"false .mcp.json: is hidden, and left out",
-		"false SKILL.md: left out of its front matter: allowed-to",
-		"false SKILL.md: commands that a CLI would run when it lo",
-		"false SKILL.md: has no description in its front matter: ",
-		"false SKILL.md: calls itself \"other\", its directory \"pay",
-		"false agents/openai.yaml: configures a CLI, and is left out",
-		"false references/long.md: has 16 KiB: an agent reads it whole, spl",
+		"fail agentura.config.yaml:1: is not valid YAML: did not find expected",
+		"fail inner/skill.md:1: its front matter has no end: close it wi",
+		"fail notes: is not a regular file: links and devices",
+		"warn .mcp.json: is hidden, and left out",
+		"warn SKILL.md:2: name: is \"other\", and its directory \"pay",
+		"warn SKILL.md:3: allowed-tools: has no effect here: what ",
+		"warn SKILL.md:5: commands that a CLI would run when it lo",
+		"warn agents/openai.yaml: configures a CLI, and is left out",
+		"warn inner/skill.md: is a second skill within this one, which",
+		"hint SKILL.md: has no description in its front matter: ",
+		"hint references/long.md: has 16 KiB: an agent reads it whole, spl",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -53,11 +54,12 @@ func TestInspectNamesAllAtOnce(t *testing.T) {
 // What is found to be fatal is what Load refuses, and nothing else is.
 func TestInspectAgreesWithLoad(t *testing.T) {
 	for name, files := range map[string]map[string]string{
-		"good":        {"SKILL.md": "---\nname: x\ndescription: d\n---\n"},
+		"good":        {"SKILL.md": "---\nname: x\ndescription: d\n---\ndo"},
 		"bare":        {"SKILL.md": ""},
 		"no SKILL.md": {"README.md": ""},
 		"lower case":  {"skill.md": ""},
 		"config":      {"SKILL.md": "", "agentura.config.yaml": "skills: [{name: y}]"},
+		"no bound":    {"SKILL.md": "", "agentura.config.yaml": "skills: [{name: x, role: agent}]\nagent: {executor: goose}"},
 		"front":       {"SKILL.md": " ---\n"},
 		"large":       {"SKILL.md": "", "big": strings.Repeat("x", maxBytes+1)},
 		"grants":      {"SKILL.md": "---\nallowed-tools: x\n---\n"},
@@ -76,7 +78,7 @@ func TestInspectAgreesWithLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = Load("x", os.DirFS(dir))
-		if fatal := len(found) > 0 && found[0].Fatal; fatal != (err != nil) {
+		if fatal := len(found) > 0 && found[0].Level == Fail; fatal != (err != nil) {
 			t.Errorf("%s: %+v, and Load says %v", name, found, err)
 		}
 		if name == "good" && len(found) > 0 {
@@ -109,9 +111,9 @@ func TestInspectBoundsWhatItSays(t *testing.T) {
 		first string
 		found int
 	}{
-		"files":  {many, 0, "true .: it is larger than 1000 files or 16 MiB; the rest was not looked at", 2},
-		"faults": {map[string]string{"x/SKILL.md": ""}, 100, "true 000000: is not a regular file: links and devices cannot be part of a skill", maxFindings + 1},
-		"all":    {map[string]string{"x/z/README.md": "", "x/y/README.md": ""}, maxEntries + 1, "true 000000: is not a regular file: links and devices cannot be part of a skill", maxFindings + 1},
+		"files":  {many, 0, "fail .: it is larger than 1000 files or 16 MiB; the rest was not looked at", 1},
+		"faults": {map[string]string{"x/SKILL.md": ""}, 100, "fail 000000: is not a regular file: links and devices cannot be part of a skill", maxFindings + 1},
+		"all":    {map[string]string{"x/z/README.md": "", "x/y/README.md": ""}, maxEntries + 1, "fail 000000: is not a regular file: links and devices cannot be part of a skill", maxFindings + 1},
 	} {
 		dir := filepath.Join(tree(t, c.files), "x")
 		link(dir, c.links)
@@ -119,7 +121,7 @@ func TestInspectBoundsWhatItSays(t *testing.T) {
 		if err != nil || len(found) != c.found {
 			t.Fatalf("%s: %d findings, want %d: %v", name, len(found), c.found, err)
 		}
-		if first := fmt.Sprintf("%t %s: %s", found[0].Fatal, found[0].File, found[0].Text); first != c.first {
+		if first := fmt.Sprintf("%s %s: %s", found[0].Level, found[0].File, found[0].Text); first != c.first {
 			t.Errorf("%s: %s, want %s", name, first, c.first)
 		}
 		last := found[len(found)-1]

@@ -78,12 +78,62 @@ func (s *Skill) Instructions() string {
 	for _, l := range s.Layers {
 		parts = append(parts, l.Text)
 	}
+	parts = append(parts, strings.TrimSpace(s.main().body))
+	return strings.Join(parts, "\n\n---\n\n")
+}
+
+// main is its SKILL.md, as it is installed.
+func (s *Skill) main() document {
 	for _, f := range s.files {
 		if f.path == "SKILL.md" {
-			if _, body, err := splitFront(string(f.data)); err == nil { // it was read before
-				parts = append(parts, strings.TrimSpace(body))
-			}
+			d, _ := readDocument(f.path, f.data) // it was read before
+			return d
 		}
 	}
-	return strings.Join(parts, "\n\n---\n\n")
+	return document{}
+}
+
+// Phases are the parts of an agent's work, in their order.
+func (s *Skill) Phases() []Phase {
+	d := s.main()
+	return parsePhases(&d)
+}
+
+// Body is its SKILL.md without the front matter, as it is installed.
+func (s *Skill) Body() string { return strings.TrimSpace(s.main().body) }
+
+// Title is the first heading of its SKILL.md, "" for none.
+func (s *Skill) Title() string {
+	_, title, _ := strings.Cut("\n"+s.main().body, "\n# ")
+	title, _, _ = strings.Cut(title, "\n")
+	return strings.TrimSpace(title)
+}
+
+// Section is what stands below the first of some headings that its SKILL.md has.
+func (s *Skill) Section(headings ...string) string {
+	for _, h := range headings {
+		if said := sectionOf(s.main().body, h); said != "" {
+			return said
+		}
+	}
+	return ""
+}
+
+// Bullets are the points below a heading of its SKILL.md.
+func (s *Skill) Bullets(heading string) []string { return BulletsOf(s.main().body, heading) }
+
+func sectionOf(text, heading string) string {
+	_, said, _ := strings.Cut("\n"+text, "\n## "+heading+"\n")
+	said, _, _ = strings.Cut("\n"+said, "\n## ")
+	return strings.TrimSpace(said)
+}
+
+// BulletsOf are the points below a heading of a text.
+func BulletsOf(text, heading string) (all []string) {
+	for line := range strings.Lines(sectionOf(text, heading)) {
+		if said, ok := strings.CutPrefix(line, "- "); ok {
+			all = append(all, strings.TrimSpace(said))
+		}
+	}
+	return all
 }

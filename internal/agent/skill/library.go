@@ -2,6 +2,7 @@ package skill
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -130,6 +131,9 @@ func (p place) nameOf(dir string) string {
 
 // loadSkill reads the skill in a directory of the place.
 func (p place) loadSkill(dir string) (*Skill, error) {
+	if err := p.checkWay(dir); err != nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", p.shownName(dir), err)
+	}
 	files, err := fs.Sub(p.files, dir)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "skill %s: %w", dir, err)
@@ -144,6 +148,24 @@ func (p place) loadSkill(dir string) (*Skill, error) {
 	}
 	s.computeDigest()
 	return s, nil
+}
+
+// checkWay refuses a directory that a link leads to, which may lead out of the place, and a name
+// that cannot be one.
+func (p place) checkWay(dir string) error {
+	if err := CheckName(p.nameOf(dir)); err != nil {
+		return err
+	}
+	for at := dir; at != "."; at = path.Dir(at) {
+		info, err := fs.Lstat(p.files, at)
+		if err != nil {
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return fmt.Errorf("%s is a link: put the skill itself there, or name where it leads to in skills.sources", at)
+		}
+	}
+	return nil
 }
 
 // shownName names a directory of the place for people.

@@ -3,7 +3,6 @@
 package skill
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -33,11 +32,12 @@ type Skill struct {
 	Version string
 	// Description is when to use it, in its own words.
 	Description string
-	// Notes say what was left out of it, Unused which keys of its configuration have no effect.
-	Notes, Unused []string
-	// Settings say how it is executed, Layers what stands above it.
+	// Findings are what its author should know, the worst first.
+	Findings []Finding
+	// Settings say how it is executed, Layers what stands above it, and Card what people see.
 	Settings Settings
 	Layers   []Layer
+	Card     Card
 	// From is the place that it was found in, empty for one that was loaded alone.
 	From   string
 	files  []file
@@ -57,6 +57,8 @@ const (
 	maxBytes = 16 << 20
 	// maxConfig bounds agentura.config.yaml.
 	maxConfig = 16 << 10
+	// maxEntries bounds what is looked at of a directory that is no skill.
+	maxEntries = 10 * maxFiles
 )
 
 // Embedded returns the skill of that name which is part of the product.
@@ -77,15 +79,8 @@ func Embedded(name string) (*Skill, error) {
 // Invalid error when SKILL.md is missing, its configuration broken, or a file
 // cannot be part of a skill; without a configuration its version is unknown.
 func Load(name string, dir fs.FS) (*Skill, error) {
-	if err := checkRegular(dir, "SKILL.md"); err != nil {
-		return nil, nightcrier.Errorf(nightcrier.Invalid, "skill %q has no SKILL.md: %w", name, err)
-	}
-	s := &Skill{Name: name}
-	err := s.readSettings(dir)
-	if err == nil {
-		err = s.readFiles(dir)
-	}
-	if err != nil {
+	s := scanSkill(name, dir)
+	if err := firstOf(s.Findings, Fail, nightcrier.Invalid); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "skill %q: %w", name, err)
 	}
 	s.computeDigest()
@@ -120,72 +115,6 @@ func checkRegular(files fs.FS, name string) error {
 	case info.Size() > maxBytes:
 		return fmt.Errorf("%s is larger than %d MiB", name, maxBytes>>20)
 	}
-	return nil
-}
-
-// readFiles takes the files in the order of their names.
-func (s *Skill) readFiles(dir fs.FS) error {
-	var total int64
-	return fs.WalkDir(dir, ".", func(p string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case p != "." && strings.HasPrefix(d.Name(), "."):
-			return s.leaveOut(p, d)
-		case d.IsDir():
-			return nil
-		case strings.EqualFold(p, cliFile):
-			s.Notes = append(s.Notes, p+" was left out: it configures a CLI")
-			return nil
-		case !d.Type().IsRegular():
-			return fmt.Errorf("%s is not a regular file", p)
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		if total += info.Size(); total > maxBytes || len(s.files) >= maxFiles {
-			return fmt.Errorf("it is larger than %d files or %d MiB", maxFiles, maxBytes>>20)
-		}
-		return s.addFile(dir, p, privatePerm(info.Mode()))
-	})
-}
-
-// cliFile is where a skill declares servers that one CLI would start for it.
-const cliFile = "agents/openai.yaml"
-
-// leaveOut passes over a hidden file or directory: settings of a CLI, or of git.
-func (s *Skill) leaveOut(p string, d fs.DirEntry) error {
-	if d.Name() != ".git" {
-		s.Notes = append(s.Notes, p+" was left out: it is hidden")
-	}
-	if d.IsDir() {
-		return fs.SkipDir
-	}
-	return nil
-}
-
-// addFile adds one file.
-func (s *Skill) addFile(dir fs.FS, p string, mode fs.FileMode) error {
-	data, err := fs.ReadFile(dir, p)
-	if err != nil {
-		return err
-	}
-	if isSkillFile(p) {
-		var kept front
-		var notes []string
-		if data, kept, notes, err = makeHarmless(data); err != nil {
-			return fmt.Errorf("%s: %w", p, err)
-		}
-		if p == "SKILL.md" {
-			s.Description = kept["description"]
-			s.Version = cmp.Or(s.Version, kept["version"])
-		}
-		for _, n := range notes {
-			s.Notes = append(s.Notes, p+": "+n)
-		}
-	}
-	s.files = append(s.files, file{path: p, data: data, perm: mode})
 	return nil
 }
 

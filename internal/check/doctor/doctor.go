@@ -247,7 +247,7 @@ func checkSkills(cfg *config.Config) Check {
 	c := Check{Code: CheckSkills, Name: strings.Join(cfg.Skills.Names(), ", ")}
 	all, _, err := cfg.Skills.Find()
 	if err != nil {
-		return c.asFailed(err, "see `nightcrier skills list`, and `nightcrier skills check DIR`")
+		return c.asFailed(err, "see `nightcrier skills list`, and `nightcrier skills validate DIR`")
 	}
 	var detail []string
 	for _, s := range all {

@@ -87,6 +87,8 @@ type Options struct {
 	Clusters Clusters
 	// Pipelines lists what runs can execute, nil where there are none.
 	Pipelines func() []Pipeline
+	// Skills tells of those that steps can execute, nil where no server runs.
+	Skills Skills
 	// Start queues a run that somebody calls, Triggers tells about schedules; both are nil
 	// where no server runs.
 	Start    func(context.Context, Call) (nightcrier.Run, error)
@@ -138,6 +140,7 @@ func New(opt Options) *API {
 	a.journalRoutes(h)
 	a.runRoutes(h)
 	a.pipelineRoutes(h)
+	a.skillRoutes(h)
 	a.executeRoutes(h)
 	a.executionRoutes(h)
 	a.analyticsRoutes(h)

@@ -21,9 +21,11 @@ import (
 // maxCall is how much may be sent to start a run: its input, and what stands around it.
 const maxCall = store.MaxRunInput + 4<<10
 
-// Call asks for a run of a pipeline.
+// Call asks for a run of a pipeline, or of one skill.
 type Call struct {
 	Pipeline string
+	// Skill is a skill with its domain, where it has one, and stands in the place of Pipeline.
+	Skill string
 	// Input is a JSON object of at most 1 MiB, nil for none.
 	Input json.RawMessage
 	// By says who asks, Priority how much it matters, and Deadline when the run must have
@@ -109,20 +111,25 @@ func (a *API) startRun(ctx context.Context, in *CallRequest) (*body[nightcrier.R
 
 // callPipeline starts a run; its error is an answer.
 func (a *API) callPipeline(ctx context.Context, in *CallRequest) (nightcrier.Run, error) {
+	return a.startCall(ctx, Call{Pipeline: in.Name}, in.Body)
+}
+
+// startCall starts what is asked for; its error is an answer.
+func (a *API) startCall(ctx context.Context, c Call, body CallBody) (nightcrier.Run, error) {
 	if a.opt.Start == nil {
 		return nightcrier.Run{}, newProblem(nightcrier.Unreachable, "no server runs here, and only a server can run a pipeline; start one with `nightcrier serve`")
 	}
-	c := Call{Pipeline: in.Name, Input: in.Body.InputData, By: cmp.Or(in.Body.UserID, "api"), Priority: nightcrier.Warning}
-	if in.Body.Priority != "" {
-		c.Priority, _ = nightcrier.ParseSeverity(in.Body.Priority)
+	c.Input, c.By, c.Priority = body.InputData, cmp.Or(body.UserID, "api"), nightcrier.Warning
+	if body.Priority != "" {
+		c.Priority, _ = nightcrier.ParseSeverity(body.Priority)
 	}
 	if len(c.Input) > store.MaxRunInput {
 		return nightcrier.Run{}, newProblem(nightcrier.Invalid, fmt.Sprintf("input_data has %d bytes; at most %d are taken: hand over where it is", len(c.Input), store.MaxRunInput))
 	}
-	if in.Body.Deadline != "" {
-		d, err := time.ParseDuration(in.Body.Deadline)
+	if body.Deadline != "" {
+		d, err := time.ParseDuration(body.Deadline)
 		if err != nil || d <= 0 {
-			return nightcrier.Run{}, newProblem(nightcrier.Invalid, a.opt.Mask(fmt.Sprintf("deadline is %q: write how long the run may take, such as 90m", in.Body.Deadline)))
+			return nightcrier.Run{}, newProblem(nightcrier.Invalid, a.opt.Mask(fmt.Sprintf("deadline is %q: write how long the run may take, such as 90m", body.Deadline)))
 		}
 		c.Deadline = d
 	}
@@ -142,20 +149,26 @@ func (a *API) execute(ctx context.Context, in *CallRequest) (*huma.StreamRespons
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
-		liftBounds(http.NewResponseController(w))
-		q := newSequence(a.opt.Runs, run.ID, func(int, string, any) error { return nil })
-		err := a.followRun(r.Context(), run.ID, q.advance, func() error { return nil })
-		switch {
-		case r.Context().Err() != nil:
-		case err != nil:
-			writeProblem(w, a.problemFor(ctx, err).(*Problem))
-		case q.over == nil:
-			writeProblem(w, newProblem(nightcrier.Interrupted, "the server stops; run "+run.ID+" goes on when it is back, and /api/v1/executions/"+run.ID+" tells how"))
-		default:
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(q.over) // a client that is gone cannot be told
-		}
+		a.answerExecution(r, w, run.ID, func(e *Execution) any { return e })
 	}}, nil
+}
+
+// answerExecution waits for the end of a run, and answers with what it came to, in the shape that
+// is asked for.
+func (a *API) answerExecution(r *http.Request, w http.ResponseWriter, run string, shape func(*Execution) any) {
+	liftBounds(http.NewResponseController(w))
+	q := newSequence(a.opt.Runs, run, func(int, string, any) error { return nil })
+	err := a.followRun(r.Context(), run, q.advance, func() error { return nil })
+	switch {
+	case r.Context().Err() != nil:
+	case err != nil:
+		writeProblem(w, a.problemFor(r.Context(), err).(*Problem))
+	case q.over == nil:
+		writeProblem(w, newProblem(nightcrier.Interrupted, "the server stops; run "+run+" goes on when it is back, and /api/v1/executions/"+run+" tells how"))
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(shape(q.over)) // a client that is gone cannot be told
+	}
 }
 
 // executeStream sends what becomes of a run, of a new one or of that which the client saw

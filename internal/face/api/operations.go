@@ -12,6 +12,7 @@ import (
 const (
 	ofIncidents = "incidents"
 	ofRuns      = "runs"
+	ofSkills    = "skills"
 	ofEvents    = "events"
 	ofClusters  = "clusters"
 	ofWebhooks  = "webhooks"
@@ -30,6 +31,7 @@ func describeAPI(doc *huma.OpenAPI) {
 		Variables:   map[string]*huma.ServerVariable{"listen": {Default: "127.0.0.1:8080", Description: "listen of the configuration, or webhook_listen for webhooks"}}}}
 	doc.Tags = []*huma.Tag{
 		{Name: ofIncidents, Description: "Faults that are or were looked into, with their investigations and reports"},
+		{Name: ofSkills, Description: "What agents can be asked to do"},
 		{Name: ofRuns, Description: "Executions of pipelines, whatever they are about"},
 		{Name: ofEvents, Description: "What arrived, and what became of it"},
 		{Name: ofClusters, Description: "The clusters, and whether their faults are received"},
@@ -63,6 +65,12 @@ var operations = map[string]struct {
 	"cancel-run":              {ofRuns, "A queued run is dropped at once; one under way ends when its agent is gone.", append([]int{http.StatusConflict}, ofID...)},
 	"retry-run":               {ofRuns, "The answer is the new run. With fromStep it begins with what the steps before delivered.", append([]int{http.StatusConflict}, ofID...)},
 	"list-pipelines":          {ofRuns, "Those of the configured directory and of the product, as they are now. A run executes them as they were when it was admitted.", nil},
+	"list-skills":             {ofSkills, "Those that the sources have now. One that cannot be read, or not be executed, says why in lacks.", nil},
+	"get-skill":               {ofSkills, "The skill as an agent would get it now.", ofID},
+	"start-skill":             {ofSkills, "The answer is the run, which is queued: one step that executes the skill as it is when the run is admitted.", ofCall},
+	"execute-skill":           {ofSkills, "Starts a run and answers when it has ended, however long that takes. A client that goes away cancels nothing: the run is among the executions.", ofCall},
+	"list-domains":            {ofSkills, "A domain is there as long as a skill names it.", nil},
+	"get-domain":              {ofSkills, "What stands above its skills, the skills, and where they say that something is to be handed to.", ofID},
 	"start-run":               {ofRuns, "The answer is the run, which is queued. What it does is frozen when it is admitted.", ofCall},
 	"execute-pipeline":        {ofRuns, "Starts a run and answers when it has ended, however long that takes. A client that goes away cancels nothing: the run is among the executions.", ofCall},
 	"execute-pipeline-stream": {ofRuns, "Starts a run and sends server-sent events: step_started, iteration, step_completed, phase_started, agent_started, agent_completed, phase_completed, and pipeline_done as the last. With Last-Event-ID nothing is started: the stream goes on behind that event.", ofCall},

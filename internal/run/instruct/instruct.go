@@ -74,6 +74,9 @@ func (in Input) systemPrompt() string {
 	if len(in.Earlier) > 0 {
 		lines = append(lines, "Earlier steps left files in `"+strings.Join(in.Earlier, "`, `")+"`.")
 	}
+	if gates := in.gateText(); gates != "" {
+		lines = append(lines, gates)
+	}
 	lines = append(lines, in.deliverText())
 	for _, c := range in.Skill.Settings.Verify {
 		lines = append(lines, "Before you end, make sure of this, and mend what is not so: "+c)
@@ -88,6 +91,20 @@ func (in Input) withInstructions(lines []string) string {
 		about += ", in the domain " + d
 	}
 	return "You do " + about + ".\n\n- " + strings.Join(lines, "\n- ") + "\n\nYour instructions:\n\n---\n\n" + in.Skill.Instructions() + "\n"
+}
+
+// gateText says how a phase ends, "" where there is none with a gate.
+func (in Input) gateText() string {
+	var names []string
+	hasGate := false
+	for _, p := range in.Skill.Phases() {
+		names = append(names, fmt.Sprintf("%d (%s)", p.Number, p.Name))
+		hasGate = hasGate || p.Gate != ""
+	}
+	if !hasGate {
+		return ""
+	}
+	return fmt.Sprintf("Work phase by phase, in this order: %s. End each phase that has a gate with a message that begins with `Gate N:`, its number, and has %d sentences: what you found, what you decided, and what is next. Where a gate cannot be passed, say so in it, and stop there.", strings.Join(names, ", "), skill.GateSentences)
 }
 
 // deliverText says what the agent has to leave, and where.

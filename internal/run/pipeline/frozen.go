@@ -62,6 +62,15 @@ func (s Skills) ResolveSkill(name string) (SkillPin, error) {
 	if err != nil {
 		return SkillPin{}, err
 	}
+	pin, err := s.Pin(found)
+	if err != nil || s.Keep == nil || pin.Agent == nil {
+		return pin, err
+	}
+	return pin, s.Keep(found)
+}
+
+// Pin says how a skill is executed; its error says in a line why it cannot be.
+func (s Skills) Pin(found *skill.Skill) (SkillPin, error) {
 	pin := SkillPin{Name: found.Name, Version: found.Version, Digest: found.Ref().Digest}
 	if found.Name == skill.Troubleshooter {
 		return pin, nil
@@ -88,10 +97,7 @@ func (s Skills) ResolveSkill(name string) (SkillPin, error) {
 			return SkillPin{}, nightcrier.Errorf(nightcrier.Invalid, "the skill %s cannot be executed: deliver: %w", found.FullName(), err)
 		}
 	}
-	if s.Keep == nil {
-		return pin, nil
-	}
-	return pin, s.Keep(found)
+	return pin, nil
 }
 
 // Freeze makes a pipeline ready for a run. When skills are missing, it names all of them; what is

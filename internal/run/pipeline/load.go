@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/text/strictyaml"
 )
@@ -157,8 +158,32 @@ func (l *Library) List() []Entry {
 	return list
 }
 
+// SkillPrefix begins the name of a pipeline that is one step, which executes the skill behind it.
+// No file can have such a name.
+const SkillPrefix = "skill:"
+
+// newSkillEntry is the pipeline of one step that executes a skill.
+func newSkillEntry(name, of string) (*Entry, error) {
+	for _, part := range strings.SplitN(of, "/", 2) {
+		if err := skill.CheckName(part); err != nil {
+			return nil, err
+		}
+	}
+	data := []byte("name: one\ndescription: The skill " + of + " alone\nsteps: [{skill: " + of + "}]\n")
+	d, problems := readDefinition(name, data)
+	if d == nil {
+		return nil, nightcrier.Errorf(nightcrier.Invalid, "the skill %s: %s", of, problems[0].Text)
+	}
+	d.Name = name
+	sum := sha256.Sum256(data)
+	return &Entry{*d, "sha256:" + hex.EncodeToString(sum[:])}, nil
+}
+
 // Find returns the pipeline of that name; NotFound says where it was looked for.
 func (l *Library) Find(name string) (*Entry, error) {
+	if of, ok := strings.CutPrefix(name, SkillPrefix); ok {
+		return newSkillEntry(name, of)
+	}
 	if e, ok := l.byName[name]; ok {
 		return &e, nil
 	}

@@ -154,6 +154,16 @@ func (c *Client) StartRun(ctx context.Context, pipeline string, b api.CallBody) 
 	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/pipelines/"+url.PathEscape(pipeline)+"/runs", nil, b)
 }
 
+// StartSkill starts a run of one step, which executes a skill with its domain or without, and
+// returns it.
+func (c *Client) StartSkill(ctx context.Context, skill string, b api.CallBody) (nightcrier.Run, error) {
+	domain, name, ok := strings.Cut(skill, "/")
+	if !ok {
+		domain, name = api.NoDomain, skill
+	}
+	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/skills/"+url.PathEscape(domain)+"/"+url.PathEscape(name)+"/runs", nil, b)
+}
+
 // CancelRun stops a run and returns it.
 func (c *Client) CancelRun(ctx context.Context, id string) (nightcrier.Run, error) {
 	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/runs/"+url.PathEscape(id)+"/cancel", nil, nil)

@@ -1,0 +1,171 @@
+// Package skilltest runs the evaluations of a skill: the skill as a server would execute it, with tools
+// that only say what the evaluation has them say.
+package skilltest
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/face/api"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
+)
+
+// Options say what is tested.
+type Options struct {
+	Config  *config.Config
+	Logger  *slog.Logger
+	Version string
+	// Skill is what is executed, which Config finds by its name with its domain.
+	Skill *skill.Skill
+	Name  string
+	// WorkerCommand starts a worker, by default this very program.
+	WorkerCommand []string
+}
+
+// Result is what came of an evaluation.
+type Result struct {
+	Eval     string `json:"eval"`
+	Passed   bool   `json:"passed"`
+	Attempts int    `json:"attempts"`
+	// Failures say what was not so at the last attempt.
+	Failures []string        `json:"failures"`
+	Called   []string        `json:"called"`
+	Output   json.RawMessage `json:"output,omitempty"`
+	CostUSD  float64         `json:"costUsd"`
+	Took     time.Duration   `json:"tookNs"`
+}
+
+// RunEval tries an evaluation until it passes, or has been tried often enough. Its error is why
+// it could not be tried.
+func RunEval(ctx context.Context, o Options, e skill.Eval) (r Result, err error) {
+	began := time.Now()
+	dir, cleanup, err := workspace.ChooseRoot("", "nightcrier-skill-")
+	if err != nil {
+		return r, err
+	}
+	defer cleanup()
+	mocks, err := startMocks(o.Skill.Settings.Tools, e.Mocks)
+	if err != nil {
+		return r, err
+	}
+	defer mocks.stop()
+	cfg := *o.Config
+	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks, cfg.Clusters = dir, config.Secret{}, config.Slack{}, nil, nil
+	cfg.ToolServers = mocks.servers
+	a, err := app.NewInvestigator(app.Options{Config: &cfg, Logger: o.Logger, Version: o.Version, WorkerCommand: o.WorkerCommand, Secrets: o.Config.Secrets()})
+	if err != nil {
+		return r, err
+	}
+	if err := a.Start(ctx); err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, a.Stop(context.WithoutCancel(ctx))) }()
+	r.Eval = e.Name
+	for r.Attempts < e.Attempts && !r.Passed {
+		r.Attempts++
+		if err := tryOnce(ctx, a, o.Name, &e, mocks, &r); err != nil {
+			return r, err
+		}
+	}
+	r.Took = time.Since(began)
+	return r, nil
+}
+
+// tryOnce has the skill executed once, and checks what came of it.
+func tryOnce(ctx context.Context, a *app.Investigator, name string, e *skill.Eval, mocks *mocks, r *Result) error {
+	input := map[string]any{}
+	if e.Prompt != "" {
+		input["prompt"] = e.Prompt
+	}
+	maps.Copy(input, e.Input)
+	raw, err := json.Marshal(input)
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Invalid, "%s: input_data cannot be JSON: %w", e.File, err)
+	}
+	mocks.forget()
+	run, err := a.StartRun(ctx, api.Call{Skill: name, Input: raw, By: "nightcrier skills test", Priority: nightcrier.Warning})
+	if err == nil {
+		run, err = awaitRun(ctx, a, run.ID)
+	}
+	if err != nil {
+		return err
+	}
+	r.CostUSD += run.CostUSD
+	steps, err := a.Store().Steps(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	r.Output = nil
+	for _, s := range steps {
+		r.Output = s.Output
+	}
+	own, err := toolsOf(ctx, a, run.ID)
+	if err != nil {
+		return err
+	}
+	r.Called = append(mocks.called(), own...)
+	slices.Sort(r.Called)
+	r.Called = slices.Compact(r.Called)
+	r.Failures = e.Check(string(r.Output), r.Called)
+	if run.Outcome != nightcrier.StateSuccess {
+		r.Failures = append([]string{cmp.Or(run.FailureReason, string(run.Outcome))}, r.Failures...)
+	}
+	r.Passed = len(r.Failures) == 0
+	return nil
+}
+
+// awaitRun waits for the end of a run. Who goes away leaves nothing running.
+func awaitRun(ctx context.Context, a *app.Investigator, id string) (nightcrier.Run, error) {
+	clean, done := context.WithoutCancel(ctx), ctx.Done()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		run, err := a.Store().Run(clean, id)
+		if err != nil || !run.Status.Open() {
+			return run, errors.Join(err, ctx.Err())
+		}
+		select {
+		case <-done:
+			done = nil
+			if _, err := a.CancelRun(clean, id, "interrupted"); err != nil && nightcrier.CodeOf(err) != nightcrier.Conflict {
+				return run, err
+			}
+		case <-tick.C:
+		}
+	}
+}
+
+// toolsOf are the tools that an agent called in a run, without what a CLI puts in front of their
+// names.
+func toolsOf(ctx context.Context, a *app.Investigator, run string) (names []string, err error) {
+	const page = 500
+	for from := int64(1); ; {
+		entries, err := a.Store().Journal(ctx, run, from, page)
+		if err != nil || len(entries) == 0 {
+			return names, err
+		}
+		for _, e := range entries {
+			if from = e.Seq + 1; e.Type != nightcrier.EntryToolCall {
+				continue
+			}
+			call, err := journal.Decode[journal.ToolCall](e)
+			if err != nil {
+				return nil, err
+			}
+			parts := strings.Split(call.Tool, "__")
+			names = append(names, parts[len(parts)-1])
+		}
+	}
+}

@@ -1,8 +1,8 @@
 package e2e
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"slices"
 	"strconv"
 	"testing"

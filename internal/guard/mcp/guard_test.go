@@ -324,7 +324,9 @@ func TestToolsArePinned(t *testing.T) {
 		t.Errorf("%v, %s", got, told)
 	}
 	o := newRecord().options()
-	o.Pins = func(server string, all map[string]toolserver.Pin) (map[string]string, error) { return nil, pins.Accept(server, all) }
+	o.Pins = func(server string, all map[string]toolserver.Pin) (map[string]string, error) {
+		return nil, pins.Accept(server, all)
+	}
 	if _, err := Look(t.Context(), second.server("*"), o); err != nil {
 		t.Fatal(err)
 	}

@@ -121,6 +121,9 @@ func (s *Set) tryAll(ctx context.Context, all []object) ([]standing, error) {
 		if err := s.checkServices(ctx, o); err != nil {
 			return nil, err
 		}
+		if err := s.checkClaims(ctx, o); err != nil {
+			return nil, err
+		}
 		obj, err := s.api.get(ctx, o.kind, o.namespace, o.name)
 		if err != nil {
 			return nil, err
@@ -220,6 +223,36 @@ func (s *Set) checkServices(ctx context.Context, o object) error {
 		}
 		if fits {
 			return nightcrier.Errorf(nightcrier.Refused, "%s: the Service %s, which was not applied by this server, would lead its traffic to these Pods: use other labels", o, textAt(svc, "metadata", "name"))
+		}
+	}
+	return nil
+}
+
+// maxClaims bounds the claims of a namespace that are looked at.
+const maxClaims = 500
+
+// checkClaims refuses a StatefulSet whose Pods would be given volumes of others: it takes a claim
+// that is there by its name, which is made of the template's, its own and a number.
+func (s *Set) checkClaims(ctx context.Context, o object) error {
+	templates, _ := mapAt(o.body, "spec")["volumeClaimTemplates"].([]any)
+	if len(templates) == 0 {
+		return nil
+	}
+	claims, more, err := s.api.list(ctx, kinds.MustNamed("PersistentVolumeClaim"), o.namespace, "", maxClaims)
+	if err != nil {
+		return err
+	}
+	if more {
+		return nightcrier.Errorf(nightcrier.Exhausted, "%s: the namespace has more than %d claims, so it cannot be seen whether one of others would be taken", o, maxClaims)
+	}
+	for _, claim := range claims {
+		name := textAt(claim, "metadata", "name")
+		for _, one := range templates {
+			template, _ := one.(map[string]any)
+			number, fits := strings.CutPrefix(name, textAt(template, "metadata", "name")+"-"+o.name+"-")
+			if fits && strings.Trim(number, "0123456789") == "" && textAt(claim, "metadata", "labels", Mark) != Manager {
+				return nightcrier.Errorf(nightcrier.Refused, "%s: its Pods would take the claim %s, which is not of this server's: use another name", o, name)
+			}
 		}
 	}
 	return nil

@@ -72,7 +72,8 @@ func readDocument(file string, data []byte) (document, []Finding) {
 	if head != "" {
 		d.readFront(head, &f)
 	}
-	quiet := strings.NewReplacer("!`", "! `", "```!", "``` !").Replace(d.body)
+	// One after the other: what the first leaves may be what the second takes.
+	quiet := strings.ReplaceAll(strings.ReplaceAll(d.body, "```!", "``` !"), "!`", "! `")
 	if quiet != d.body {
 		f.add(Warn, file, d.bodyLine+lineOf(d.body, quiet), "commands that a CLI would run when it loads the skill (!`…`) are plain text now")
 		d.body = quiet

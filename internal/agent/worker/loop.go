@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -244,6 +245,12 @@ func (a *attempt) awaitLoop(ctx context.Context, cancel func(), cfg loop.Config)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer func() {
+			if p := recover(); p != nil { // others are at work in this process
+				a.log.Error("panic", "error", p, "stack", string(debug.Stack()))
+				err = nightcrier.Errorf(nightcrier.Internal, "the agent's own code failed: %v", p)
+			}
+		}()
 		end, err = loop.Run(ctx, cfg)
 	}()
 	select {

@@ -135,7 +135,9 @@ func (h *host) takeGuest(conn net.Conn) {
 }
 
 // isChild reports whether a name is that of a directory right below the home.
-func isChild(name string) bool { return filepath.IsLocal(name) && name != "." && !strings.ContainsAny(name, `/\`) }
+func isChild(name string) bool {
+	return filepath.IsLocal(name) && name != "." && !strings.ContainsAny(name, `/\`)
+}
 
 // readyWord is what is said to whoever launches.
 func readyWord(err error) string {

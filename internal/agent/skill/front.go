@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -183,11 +184,7 @@ func (d *document) readFront(head string, f *findings) {
 
 // keep takes over a value that is installed.
 func (d *document) keep(key string, value *yaml.Node, f *findings) {
-	isInstalled := false
-	for _, known := range installedKeys {
-		isInstalled = isInstalled || key == known
-	}
-	if !isInstalled {
+	if !slices.Contains(installedKeys, key) {
 		return
 	}
 	said, ok := strictyaml.ScalarText(value)

@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -169,23 +168,17 @@ func (o object) patchFor(st standing) map[string]any {
 	if st.uid == "" {
 		return o.body
 	}
-	body, meta := map[string]any{}, map[string]any{"uid": st.uid}
-	for k, v := range o.body {
-		body[k] = v
-	}
-	for k, v := range mapAt(o.body, "metadata") {
-		meta[k] = v
-	}
-	body["metadata"] = meta
+	body, meta := maps.Clone(o.body), maps.Clone(mapAt(o.body, "metadata"))
+	meta["uid"], body["metadata"] = st.uid, meta
 	return body
 }
 
 // checkNeed looks whether what an object points at is one of ours, or about to be.
 func (s *Set) checkNeed(ctx context.Context, all []object, o object, n need) error {
-	for _, other := range all {
-		if other.kind.Name == n.kind && other.name == n.name && other.namespace == o.namespace {
-			return nil
-		}
+	if slices.ContainsFunc(all, func(other object) bool {
+		return other.kind.Name == n.kind && other.name == n.name && other.namespace == o.namespace
+	}) {
+		return nil
 	}
 	k, _ := kinds.Named(n.kind)
 	obj, err := s.api.get(ctx, k, o.namespace, n.name)
@@ -268,9 +261,8 @@ func (s *Set) applyObject(ctx context.Context, id string, o object, st standing)
 	if err != nil {
 		return failed, nil, nightcrier.Errorf(nightcrier.Internal, "write %s: %w", o, err)
 	}
-	sum := sha256.Sum256(b)
 	w := s.newWrite(id, "apply", o.kind, o.namespace, o.name)
-	w.SHA256 = hex.EncodeToString(sum[:])
+	w.SHA256 = text.DigestOf(b)
 	var obj map[string]any
 	err = s.recordWrite(w, func(w *Write) (err error) {
 		var isNew bool

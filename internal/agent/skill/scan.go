@@ -71,7 +71,9 @@ type scan struct {
 func scanSkill(name string, dir fs.FS) *Skill {
 	s := &Skill{Name: name}
 	c := scan{dir: dir, skill: s}
-	if err := fs.WalkDir(dir, ".", c.visit); err != nil {
+	if err := fs.WalkDir(dir, ".", c.visit); errors.Is(err, fs.ErrNotExist) {
+		c.add(Fail, "SKILL.md", 0, "there is no such directory: a skill is a directory with this file")
+	} else if err != nil {
 		c.add(Fail, ".", 0, "%v", err)
 	}
 	switch err := checkRegular(dir, "SKILL.md"); {

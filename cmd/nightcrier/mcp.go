@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
@@ -223,40 +224,52 @@ func (p *program) toolsDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "diff [SERVER]", Short: "Show what changed in tools since they were accepted", Args: checkArgs(cobra.MaximumNArgs(1)),
 		Long: `Compares the tools of the MCP servers in tool_servers with what they were when an agent
 first used them, or when they were last accepted. Until a change is accepted, agents do not
-get the tool. What a server says is shown as it is: it is data, not advice.`}
+get the tool. What a server says is shown as it is, and all that differs: it is data, not advice.
+The command that is shown with it accepts this, and nothing that the server says later.`}
 	p.formatFlag(cmd, "text", "json")
 	fewConfigFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.runToolsDiff(cmd, args, false) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.runToolsDiff(cmd, args, false, "") }
 	return cmd
 }
 
 func (p *program) toolsAcceptCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "accept SERVER", Short: "Accept the tools of a server as they are now", Args: checkArgs(oneArg("SERVER", "which server? Take its name from `nightcrier tools list`")),
-		Long: "Shows what changed in the tools of a server, and accepts it: agents get these tools from\ntheir next run on."}
+		Long: `Shows what changed in the tools of a server, and accepts it: agents get these tools from
+their next run on. With --digest it accepts what ` + "`nightcrier tools diff`" + ` has shown, and nothing else.`}
+	digest := ""
+	cmd.Flags().StringVar(&digest, "digest", "", "digest that `nightcrier tools diff` has shown (default whatever the server says now)")
 	p.formatFlag(cmd, "text", "json")
 	fewConfigFlags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.runToolsDiff(cmd, args, true) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.runToolsDiff(cmd, args, true, digest) }
 	return cmd
 }
 
-func (p *program) runToolsDiff(cmd *cobra.Command, args []string, accept bool) error {
+func (p *program) runToolsDiff(cmd *cobra.Command, args []string, accept bool, digest string) error {
+	if digest == "" && cmd.Flags().Changed("digest") {
+		return usageError(cmd, fmt.Errorf("--digest is empty: write what `nightcrier tools diff` has shown, or leave it out"))
+	}
 	cfg, err := p.loadConfig(cmd)
 	if err != nil {
 		return err
 	}
-	changes, err := oneshot.DiffTools(cmd.Context(), cfg, strings.Join(args, ""), accept)
+	diff, err := oneshot.DiffTools(cmd.Context(), cfg, strings.Join(args, ""), accept, digest)
 	if err != nil {
 		return err
 	}
 	if p.format == "json" {
-		return p.printJSON(map[string]any{"changes": append([]oneshot.ToolChange{}, changes...), "accepted": accept})
+		return p.printJSON(diff)
 	}
-	for _, c := range changes {
+	changes := diff.Changes
+	for i, c := range changes {
 		fmt.Fprintf(p.stdout, "%s %s %s\n", c.Server, text.CutLine(text.MarkHidden(c.Tool), 128), c.How)
-		for _, side := range []string{"- " + string(c.Was), "+ " + string(c.Is)} {
+		was, is := whatDiffers(string(c.Was), string(c.Is))
+		for _, side := range []string{"- " + was, "+ " + is} {
 			if len(side) > 2 {
-				fmt.Fprintf(p.stdout, "  %s\n", text.CutMiddle(text.MarkHidden(side), 4<<10))
+				fmt.Fprintf(p.stdout, "  %s\n", text.EscapeJSON(side)) // what is hidden shall differ, too
 			}
+		}
+		if !accept && (i == len(changes)-1 || changes[i+1].Server != c.Server) {
+			fmt.Fprintf(p.stdout, "nightcrier tools accept %s --digest %s\n", c.Server, diff.Digests[c.Server])
 		}
 	}
 	switch {
@@ -268,6 +281,44 @@ func (p *program) runToolsDiff(cmd *cobra.Command, args []string, accept bool) e
 		p.printMessage("Nothing has changed.")
 	}
 	return nil
+}
+
+// aroundChange is how much of what two texts have in common is shown before and behind where they
+// differ, in bytes.
+const aroundChange = 200
+
+// whatDiffers leaves out of two texts what they begin and end with alike, and nothing of the rest:
+// a change is seen wherever it stands.
+func whatDiffers(was, is string) (string, string) {
+	if was == "" || is == "" {
+		return was, is
+	}
+	short := min(len(was), len(is))
+	head, tail := 0, 0
+	for head < short && was[head] == is[head] {
+		head++
+	}
+	for tail < short-head && was[len(was)-1-tail] == is[len(is)-1-tail] {
+		tail++
+	}
+	cut := func(s string) string {
+		from, to := max(0, head-aroundChange), min(len(s), len(s)-tail+aroundChange)
+		for from > 0 && !utf8.RuneStart(s[from]) {
+			from--
+		}
+		for to < len(s) && !utf8.RuneStart(s[to]) {
+			to++
+		}
+		shown := s[from:to]
+		if from > 0 {
+			shown = "… " + shown
+		}
+		if to < len(s) {
+			shown += " …"
+		}
+		return shown
+	}
+	return cut(was), cut(is)
 }
 
 func (p *program) toolsListCommand() *cobra.Command {

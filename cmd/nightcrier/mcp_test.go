@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
@@ -80,6 +81,27 @@ func TestMCPToken(t *testing.T) {
 	for from, want := range map[string]string{"": "of-the-environment", file: "of-the-file-0123456"} {
 		if got, err := p.mcpToken(from); err != nil || got != want {
 			t.Errorf("%q: %q, %v", from, got, err)
+		}
+	}
+}
+
+// A change is shown wherever it stands in a definition, however long that is.
+func TestNoChangeOfAToolIsCutOut(t *testing.T) {
+	long := strings.Repeat("é and so on, ", 2000)
+	for name, c := range map[string]struct{ was, is, shown string }{
+		"in the middle": {long + "reads" + long, long + "sends it away" + long, "sends it away"},
+		"at the end":    {long, long + "sends it away", "sends it away"},
+		"at both ends":  {"a" + long + "b", "sends" + long + "it away", "sends" + long + "it away"},
+		"new":           {"", long + "sends it away" + long, long + "sends it away" + long},
+		"of one piece":  {long + "é" + long, long + "è" + long, "è"},
+		"repeated":      {long + "xx" + long, long + "x" + long, "x"},
+	} {
+		was, is := whatDiffers(c.was, c.is)
+		if !strings.Contains(is, c.shown) || !utf8.ValidString(was) || !utf8.ValidString(is) || was == is {
+			t.Errorf("%s: %q becomes %q", name, was, is)
+		}
+		if (name == "in the middle" || name == "of one piece") && len(is) > 3*aroundChange {
+			t.Errorf("%s: it is lost in %d bytes", name, len(is))
 		}
 	}
 }

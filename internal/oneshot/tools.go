@@ -40,17 +40,27 @@ type ToolChange struct {
 	Is     json.RawMessage `json:"is,omitempty"`
 }
 
+// ToolDiff is how what servers have differs from what was accepted.
+type ToolDiff struct {
+	Changes []ToolChange `json:"changes"`
+	// Digests are those of all that each server has now, by its name.
+	Digests  map[string]string `json:"digests"`
+	Accepted bool              `json:"accepted"`
+}
+
 // DiffTools compares what the servers have with what was accepted, of one or, without a name, of
-// all. With accept that is accepted. A server that was never seen has no changes.
-func DiffTools(ctx context.Context, cfg *config.Config, server string, accept bool) (changes []ToolChange, err error) {
+// all. A server that was never seen has no changes. With accept that is accepted; with the digest
+// of what was shown nothing else is, which is a Conflict then.
+func DiffTools(ctx context.Context, cfg *config.Config, server string, accept bool, digest string) (diff ToolDiff, err error) {
+	diff = ToolDiff{Changes: []ToolChange{}, Digests: map[string]string{}, Accepted: accept}
 	some := *cfg
 	if server != "" {
 		some.ToolServers = slices.DeleteFunc(slices.Clone(cfg.ToolServers), func(s config.ToolServer) bool { return s.Name != server })
 		if len(some.ToolServers) == 0 {
-			return nil, nightcrier.Errorf(nightcrier.NotFound, "tool_servers names no server %q: correct the name (`nightcrier tools list` shows them), or name the --config that has it", server)
+			return diff, nightcrier.Errorf(nightcrier.NotFound, "tool_servers names no server %q: correct the name (`nightcrier tools list` shows them), or name the --config that has it", server)
 		}
 	}
-	pins := pinsOf(cfg)
+	pins, changed := pinsOf(cfg), false
 	all := listTools(ctx, &some, func(server string, offered map[string]toolserver.Pin) (map[string]string, error) {
 		accepted, seen, err := pins.Read(server)
 		if err != nil && !accept {
@@ -61,19 +71,27 @@ func DiffTools(ctx context.Context, cfg *config.Config, server string, accept bo
 			differs = toolserver.Differences(accepted, offered)
 		}
 		for _, tool := range slices.Sorted(maps.Keys(differs)) {
-			changes = append(changes, ToolChange{server, tool, differs[tool], accepted[tool].Definition, offered[tool].Definition})
+			diff.Changes = append(diff.Changes, ToolChange{server, tool, differs[tool], accepted[tool].Definition, offered[tool].Definition})
 		}
-		if accept {
+		diff.Digests[server] = toolserver.DigestOf(offered)
+		switch {
+		case digest != "" && digest != diff.Digests[server]:
+			changed = true
+			return nil, nil
+		case accept:
 			return nil, pins.Accept(server, offered)
 		}
 		return nil, nil
 	})
+	if changed {
+		return diff, nightcrier.Errorf(nightcrier.Conflict, "the tools of %s are not those that were shown, and nothing is accepted: look again with `nightcrier tools diff %s`", server, server)
+	}
 	for _, one := range all {
 		if one.Error != "" {
-			return changes, nightcrier.Errorf(nightcrier.Unreachable, "%s", one.Error)
+			return diff, nightcrier.Errorf(nightcrier.Unreachable, "%s", one.Error)
 		}
 	}
-	return changes, nil
+	return diff, nil
 }
 
 func listTools(ctx context.Context, cfg *config.Config, match func(string, map[string]toolserver.Pin) (map[string]string, error)) []mcp.Offered {

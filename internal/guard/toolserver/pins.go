@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Pins are what the tools of servers were when they were first seen, or last accepted: a
@@ -81,6 +82,19 @@ func Differences(pins, offered map[string]Pin) map[string]string {
 		}
 	}
 	return differs
+}
+
+// DigestOf tells one state of a server's tools from another.
+func DigestOf(offered map[string]Pin) string {
+	digests := map[string]string{}
+	for name, pin := range offered {
+		digests[name] = pin.Digest
+	}
+	raw, err := json.Marshal(digests)
+	if err != nil {
+		panic(err) // texts can be encoded
+	}
+	return text.DigestOf(raw)
 }
 
 // Accept pins what a server offers now.

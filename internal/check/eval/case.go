@@ -149,6 +149,8 @@ func (c *Case) checkCase() error {
 		return errors.New("expect.object is missing: a fault has one, as KIND/NAME")
 	case !fault && (c.Expect.Cause != "" || c.Expect.Object != ""):
 		return fmt.Errorf("expect.cause and expect.object make no sense with the verdict %s", c.Expect.Verdict)
+	case strings.ContainsAny(c.Namespace, `/\`) || strings.HasPrefix(c.Namespace, "."): // it becomes a directory
+		return fmt.Errorf("namespace %.64q is no name of a namespace", c.Namespace)
 	case c.From != "" && c.From != "node" && c.From != "apiserver":
 		return fmt.Errorf("from %q is neither node nor apiserver", c.From)
 	}

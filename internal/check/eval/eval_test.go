@@ -43,15 +43,17 @@ func TestLoad(t *testing.T) {
 
 func TestBadCasesAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
-		"expect: {}":                                    "expect.verdict is missing",
-		"expect: {verdict: broken}":                     `expect.verdict "broken" is not one of`,
-		"expect: {verdict: fault}":                      "expect.cause is missing",
-		"expect: {verdict: fault, cause: oom-killed}":   "expect.object is missing",
-		"expect: {verdict: healthy, cause: oom-killed}": "make no sense",
-		"expect: {verdict: healthy}\ntarget: cart":      `target: "cart" is neither`,
-		"expect: {verdict: healthy}\nfrom: memory":      "from",
-		"expect: {verdict: healthy}\nforbidden: [a b]":  `forbidden: "b" is neither`,
-		"expect: {verdict: healthy}\nverdict: healthy":  "unknown field",
+		"expect: {}":                                     "expect.verdict is missing",
+		"expect: {verdict: broken}":                      `expect.verdict "broken" is not one of`,
+		"expect: {verdict: fault}":                       "expect.cause is missing",
+		"expect: {verdict: fault, cause: oom-killed}":    "expect.object is missing",
+		"expect: {verdict: healthy, cause: oom-killed}":  "make no sense",
+		"expect: {verdict: healthy}\ntarget: cart":       `target: "cart" is neither`,
+		"expect: {verdict: healthy}\nfrom: memory":       "from",
+		"expect: {verdict: healthy}\nforbidden: [a b]":   `forbidden: "b" is neither`,
+		"expect: {verdict: healthy}\nverdict: healthy":   "unknown field",
+		"expect: {verdict: healthy}\nnamespace: ../../x": `namespace "../../x" is no name`,
+		"expect: {verdict: healthy}\nnamespace: ..":      `namespace ".." is no name`,
 		"expect: [": "yaml",
 		"expect: {verdict: healthy, alsoVerdicts: [ok]}": "expect.alsoVerdicts",
 	} {

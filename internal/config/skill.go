@@ -9,6 +9,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
+	"nightcrier.dev/nightcrier/internal/guard/model"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
@@ -27,7 +28,7 @@ func (c *Config) AgentOfSkill(s *skill.Skill) (agent.Spec, error) {
 	if a.Executor == Builtin {
 		return refuse("it needs an agent, and agent.executor is %s: name one there, or as agent.executor in the skill's configuration", Builtin)
 	}
-	spec := a.Spec
+	spec, vouched := a.Spec, append(slices.Clone(a.Models), a.Model)
 	spec.Shell, spec.SystemPromptFile, spec.TriageScript = spec.Shell && !agent.LacksKubectl(spec.Executor), "", ""
 	spec.Timeout = cmp.Or(set.Timeout, spec.Timeout)
 	spec.MaxTurns = cmp.Or(set.MaxTurns, spec.MaxTurns)
@@ -44,11 +45,16 @@ func (c *Config) AgentOfSkill(s *skill.Skill) (agent.Spec, error) {
 		return refuse("%w", err)
 	}
 	for _, name := range set.Fallbacks {
-		model, err := modelAt(a.Provider, name)
+		fallback, err := modelAt(a.Provider, name)
 		if err != nil {
 			return refuse("of its fallback_models, %w, which %s asks here", err, a.Executor)
 		}
-		spec.Fallbacks = append(spec.Fallbacks, model)
+		spec.Fallbacks = append(spec.Fallbacks, fallback)
+	}
+	for _, name := range append(slices.Clone(spec.Fallbacks), spec.Model) {
+		if model.ActsByItself(name) && !slices.Contains(vouched, name) {
+			return refuse("its model %.100q acts by itself at the provider, as those do that search the web: name it in agent.models to allow that", name)
+		}
 	}
 	if who, err := agent.For(a.Executor); err == nil && who.Loop {
 		spec.Thinking, spec.Verify = set.Thinking, set.Verify

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"nightcrier.dev/nightcrier/internal/agent"
@@ -60,6 +61,31 @@ func TestTheAgentOfASkill(t *testing.T) {
 			}
 			if !strings.Contains(got, c.want) || strings.Contains(got, "\n") {
 				t.Errorf("%s, not %s", got, c.want)
+			}
+		})
+	}
+}
+
+// A skill cannot choose a model that searches the web by itself, unless the operator has named it.
+func TestASkillChoosesNoModelThatActs(t *testing.T) {
+	for name, c := range map[string]struct{ skill, models, want string }{
+		"its model":         {"skills: [{name: x, role: agent, model: 'anthropic/claude-x:online'}]", "", `"claude-x:online" acts by itself`},
+		"a fallback":        {"skills: [{name: x, role: agent, fallback_models: ['anthropic/sonar-pro']}]", "", `"sonar-pro" acts by itself`},
+		"one of a pattern":  {"skills: [{name: x, role: agent, model: 'anthropic/sonar-pro'}]", ", models: ['*']", `"sonar-pro" acts by itself`},
+		"one that is named": {"skills: [{name: x, role: agent, model: 'anthropic/sonar-pro'}]", ", models: [sonar-pro]", "sonar-pro"},
+		"one call":          {"skills: [{name: x, role: specialist, model: 'anthropic/sonar-pro'}]", "", `"sonar-pro" acts by itself`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, _ := mustLoad(t, "agent: {executor: claude-code"+c.models+"}\n", "ANTHROPIC_API_KEY=k")
+			s, err := skill.Load("x", fstest.MapFS{
+				"SKILL.md": {Data: []byte("do")}, "agentura.config.yaml": {Data: []byte("domain: shop\n" + c.skill + "\nagent: {executor: claude-code, max_iterations: 3}\n")},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec, err := cfg.AgentOfSkill(s)
+			if got := spec.Model; err != nil && !strings.Contains(err.Error(), c.want) || err == nil && got != c.want {
+				t.Errorf("%q, %v", got, err)
 			}
 		})
 	}

@@ -156,7 +156,8 @@ func (g *Guard) allowCall(ctx context.Context, a *admittedCall) error {
 // request says so, and none keeps them from it.
 var acting = []string{":online", "search", "research", "sonar", "compound", "computer-use", "alltools"}
 
-func actsByItself(model string) bool {
+// ActsByItself reports whether a model is one of those, as far as its name tells.
+func ActsByItself(model string) bool {
 	model = strings.ToLower(model)
 	return slices.ContainsFunc(acting, func(piece string) bool { return strings.Contains(model, piece) })
 }
@@ -164,7 +165,7 @@ func actsByItself(model string) bool {
 // checkModel refuses a model that the run is not for, and one that acts by itself unless the
 // configuration has its very name: a pattern may have been meant for others.
 func (g *Guard) checkModel(model string) error {
-	if actsByItself(model) && !slices.Contains(g.cfg.Models, model) {
+	if ActsByItself(model) && !slices.Contains(g.cfg.Models, model) {
 		return fmt.Errorf("the model %.64q is not asked: it acts by itself at the provider, as those do that search the web, and neither agent.model nor agent.models has this very name", model)
 	}
 	if len(g.cfg.Models) == 0 || slices.ContainsFunc(g.cfg.Models, func(pattern string) bool { return price.Fits(pattern, model) }) {

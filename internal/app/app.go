@@ -96,7 +96,7 @@ func New(o Options) (*App, error) {
 // failed Start leaves nothing running.
 func (a *App) Start(ctx context.Context) error {
 	steps := slices.Concat([]step{{"limits of agents", a.divideGroups}}, a.Investigator.steps(), []step{
-		{"preflight", a.startPreflight}, {"webhooks", a.openWebhooks}, {"listeners", a.startServer}, {"sources", a.startSources}, {"schedules", a.startSchedules}, {"agent", a.lookAtAgent},
+		{"preflight", a.startPreflight}, {"history", a.importPast}, {"webhooks", a.openWebhooks}, {"listeners", a.startServer}, {"sources", a.startSources}, {"schedules", a.startSchedules}, {"agent", a.lookAtAgent},
 	})
 	if err := a.startAll(ctx, steps); err != nil {
 		return err

@@ -122,7 +122,7 @@ func (a *Investigator) Start(ctx context.Context) error {
 func (a *Investigator) steps() []step {
 	return []step{
 		{"workspace root", a.openRoot}, {"store", a.openStore}, {"housekeeping", a.newHousekeeper}, {"notifications", a.openNotifier},
-		{"circuit breakers", a.openBreaker}, {"clusters", a.openClusters}, {"budget", a.openBudget}, {"workers", a.openWorkers}, {"history", a.importPast}, {"runs", a.openRuns}, {"intake", a.openIntake},
+		{"circuit breakers", a.openBreaker}, {"clusters", a.openClusters}, {"budget", a.openBudget}, {"workers", a.openWorkers}, {"runs", a.openRuns}, {"intake", a.openIntake},
 		{"admission", a.startAdmission}, {"retention", a.startHousekeeping},
 	}
 }

@@ -71,3 +71,19 @@ func TestThePastIsTakenOverOnce(t *testing.T) {
 		t.Errorf("without the file: %v", err)
 	}
 }
+
+// Only a server takes over what was. Whoever looks once, or tries a skill, has no use for it, and may
+// be about to run what somebody else wrote.
+func TestOnlyAServerTakesOverThePast(t *testing.T) {
+	a := callee(t, t.TempDir(), time.Now)
+	defer func() {
+		if err := a.store.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, s := range a.Investigator.steps() {
+		if s.name == "history" {
+			t.Error("every look reads the history")
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/config"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 )
 
 // mocks are the tool servers that a skill wants, with tools that say what they are told to.
@@ -41,6 +42,10 @@ func startMocks(wanted []skill.Binding, answers map[string]skill.Mock) (m *mocks
 	}}
 	left := maps.Clone(answers)
 	for _, b := range wanted {
+		if err := toolserver.CheckName(b.Server); err != nil { // a file is called so, as no configuration has looked at it
+			m.stop()
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "mcp_tools: %w", err)
+		}
 		offered := map[string]skill.Mock{}
 		for name, answer := range left {
 			if slices.Contains(b.Tools, name) || len(b.Tools) == 0 || slices.Contains(b.Tools, "*") {

@@ -49,3 +49,12 @@ func TestMockedTools(t *testing.T) {
 		t.Errorf("a tool of nobody: %v", err)
 	}
 }
+
+// What a skill calls a server becomes the name of a file: nobody has looked at it before.
+func TestServersHaveNames(t *testing.T) {
+	for _, name := range []string{"../../elsewhere", "/etc/x", "a b"} {
+		if m, err := startMocks([]skill.Binding{{Server: "k8s"}, {Server: name}}, nil); err == nil || !strings.Contains(err.Error(), "is not a name for a tool server") {
+			t.Errorf("%q is served: %v, %v", name, m, err)
+		}
+	}
+}

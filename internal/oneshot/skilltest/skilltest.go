@@ -18,6 +18,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api"
+	"nightcrier.dev/nightcrier/internal/oneshot/triage"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 )
@@ -64,7 +65,11 @@ func RunEval(ctx context.Context, o Options, e skill.Eval) (r Result, err error)
 	cfg := *o.Config
 	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks, cfg.Clusters = dir, config.Secret{}, config.Slack{}, nil, nil
 	cfg.ToolServers = mocks.servers
-	a, err := app.NewInvestigator(app.Options{Config: &cfg, Logger: o.Logger, Version: o.Version, WorkerCommand: o.WorkerCommand, Secrets: o.Config.Secrets()})
+	opt := app.Options{Config: &cfg, Logger: o.Logger, Version: o.Version, WorkerCommand: o.WorkerCommand, Secrets: o.Config.Secrets()}
+	if opt.BudgetDir, err = triage.ServersBudget(o.Config); err != nil {
+		return r, err
+	}
+	a, err := app.NewInvestigator(opt)
 	if err != nil {
 		return r, err
 	}

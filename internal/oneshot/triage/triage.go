@@ -165,7 +165,7 @@ func (o Options) prepare(ctx context.Context, dir string) (p prepared, err error
 		cfg.Agent.Timeout = o.Timeout
 	}
 	opt := app.Options{Config: &cfg, Logger: o.Logger, Version: o.Version, WorkerCommand: o.WorkerCommand, RetryPause: RetryPause, Secrets: o.Config.Secrets()}
-	if opt.BudgetDir, err = serversBudget(o.Config); err != nil {
+	if opt.BudgetDir, err = ServersBudget(o.Config); err != nil {
 		o.Logger.Warn("what this triage spends on models is not counted with what the server's agents spend", "error", err)
 	}
 	at, err := o.reachCluster(cluster)
@@ -271,9 +271,9 @@ func readResult(ctx context.Context, a *app.Investigator, inc nightcrier.Inciden
 	return t, err
 }
 
-// serversBudget is the record of the server whose workspace root is configured, for who
+// ServersBudget is the record of the server whose workspace root is configured, for who
 // spends beside it; "" where no server has been.
-func serversBudget(cfg *config.Config) (string, error) {
+func ServersBudget(cfg *config.Config) (string, error) {
 	if _, err := os.Stat(cfg.WorkspaceRoot); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

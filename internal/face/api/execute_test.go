@@ -498,3 +498,19 @@ func TestTriggersAreListed(t *testing.T) {
 		t.Errorf("without a server: %s", got)
 	}
 }
+
+// What an agent calls a URL is one only where a page may lead to it.
+func TestWhereAStepCanBeReached(t *testing.T) {
+	for said, want := range map[string]string{
+		`{"url": "https://shop.example.com/a?b=c"}`: "https://shop.example.com/a?b=c", `{"url": "http://10.0.0.1:80"}`: "http://10.0.0.1:80",
+		`{"url": "javascript:alert(document.cookie)"}`: "", `{"url": " javascript:alert(1)"}`: "", `{"url": "JAVASCRIPT:alert(1)//http://x"}`: "", `{"url": "data:text/html,<script>"}`: "",
+		`{"url": "//evil.example"}`: "", `{"url": "http:evil"}`: "", `{"url": "vbscript:x"}`: "", `{"url": 7}`: "", `["url"]`: "", `{"url": "http://a\u0000"}`: "",
+	} {
+		if got := urlIn(json.RawMessage(said)); got != want {
+			t.Errorf("%s is %q", said, got)
+		}
+		if d := deployedBy(json.RawMessage(said)); d.Deployed != (want != "") {
+			t.Errorf("%s is deployed: %t", said, d.Deployed)
+		}
+	}
+}

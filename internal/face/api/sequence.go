@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -366,14 +367,20 @@ func deployedBy(output json.RawMessage) *deployed {
 	}
 	_ = json.Unmarshal(output, &of) // what is no object has neither
 	d := &deployed{}
-	if url, ok := of.URL.(string); ok && url != "" {
-		d.Deployed, d.URL = true, &url
+	if said, ok := of.URL.(string); ok && isWebAddress(said) {
+		d.Deployed, d.URL = true, &said
 	}
 	if n, ok := of.Port.(float64); ok && n > 0 && n < 1<<16 && n == float64(int(n)) {
 		port := int(n)
 		d.Port = &port
 	}
 	return d
+}
+
+// isWebAddress tells what a page may lead to from what it would run: a model wrote it.
+func isWebAddress(said string) bool {
+	u, err := url.Parse(said)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // urlIn is the URL that a step delivered under this name.

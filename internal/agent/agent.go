@@ -95,6 +95,9 @@ type Executor struct {
 	PreloadInSystem bool
 	// Instructions say where it puts our system prompt, for the record of what was sent.
 	Instructions string
+	// Obeys is the name of files that it takes for instructions wherever it reads beside one,
+	// "" for none: what others wrote must not be called so.
+	Obeys string
 	// TurnsUncounted says that it knows no limit of turns: the worker counts the
 	// model's answers and ends it at Job.MaxTurns.
 	TurnsUncounted bool

@@ -29,6 +29,7 @@ func geminiExecutor() Executor {
 		Stdin:      promptFile,
 		ToolPrefix: geminiPrefix, FileTool: "read_file",
 		Instructions: "as GEMINI.md, at the end of the CLI's own",
+		Obeys:        "GEMINI.md",
 		Prepare:      prepareGemini,
 		Calls:        geminiCalls(),
 		NewParser:    func() Parser { return newGeminiParser() },

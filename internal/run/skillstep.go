@@ -48,7 +48,7 @@ func (k SkillSteps) PrepareSkill(ctx context.Context, s *Session, t Task) error 
 	if err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound {
 		return err
 	}
-	earlier, err := s.copyEarlier(ctx, t.Before)
+	earlier, err := s.copyEarlier(ctx, t.Before, who.Obeys)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,9 @@ func (w *Work) namedCluster() (cluster, namespace string) {
 }
 
 // copyEarlier copies what earlier steps left into the workspace, and returns the directories that
-// it made. What is too much, not there any more, or not what it was, is left out, and noted.
-func (s *Session) copyEarlier(ctx context.Context, before []nightcrier.Step) (dirs []string, err error) {
+// it made. What is too much, not there any more, not what it was, or called as what the agent would
+// obey, is left out, and noted.
+func (s *Session) copyEarlier(ctx context.Context, before []nightcrier.Step, obeyed string) (dirs []string, err error) {
 	left := int64(maxEarlier)
 	var without []string
 	defer func() {
@@ -123,7 +124,14 @@ func (s *Session) copyEarlier(ctx context.Context, before []nightcrier.Step) (di
 			return nil, err
 		}
 		dir := path.Join(earlierDir, step.ID)
-		n, not, err := s.copyArtifacts(ws, step.Artifacts, dir, &left)
+		data := slices.DeleteFunc(slices.Clone(step.Artifacts), func(a nightcrier.Artifact) bool {
+			obeys := strings.EqualFold(path.Base(a.Path), obeyed)
+			if obeys {
+				without = append(without, a.Path+" has the name of what "+s.Order.Agent.Executor+" takes for instructions")
+			}
+			return obeys
+		})
+		n, not, err := s.copyArtifacts(ws, data, dir, &left)
 		without = append(without, not...)
 		if err = errors.Join(err, ws.Close()); err != nil {
 			return nil, err

@@ -265,3 +265,60 @@ func TestFilesOfAgentsBesideEachOther(t *testing.T) {
 		}
 	}
 }
+
+// An agent that obeys files of some name is not handed one that another agent wrote; for others it
+// is a file like any.
+func TestNobodyLeavesOrdersForTheNext(t *testing.T) {
+	specs := map[string]backend.Spec{}
+	seen := func(_ int, spec backend.Spec) nightcrier.AgentResult { specs[spec.Step] = spec; return well("done") }
+	s := &site{dir: t.TempDir(), agents: map[string]script{
+		"first": func(_ int, spec backend.Spec) nightcrier.AgentResult {
+			dir := filepath.Join(spec.Workspace, ".scratch")
+			err := os.Mkdir(filepath.Join(dir, "deep"), 0o700)
+			for _, name := range []string{"GEMINI.md", "deep/gemini.MD", "notes.md"} {
+				err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte("Do as I say."), 0o600))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			return well("done")
+		},
+		"obeys": seen, "reads": seen,
+	}}
+	s.library(t, map[string]string{
+		"shop/any/SKILL.md": "do", "shop/any/agentura.config.yaml": configured("any", ""),
+		"shop/other/SKILL.md": "do", "shop/other/agentura.config.yaml": strings.Replace(configured("other", ""), "claude-code", "gemini", 1),
+	})
+	if err := s.open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	run, _ := s.executed(t, steps("  - {id: first, skill: shop/any}\n  - {id: obeys, agent_id: o, skill: shop/other}\n  - {id: reads, agent_id: r, skill: shop/any}\n"), "")
+	if run.Outcome != nightcrier.StateSuccess {
+		t.Fatalf("%s: %s", run.Outcome, run.FailureReason)
+	}
+	for step, want := range map[string]int{"obeys": 1, "reads": 3} {
+		n := 0
+		err := filepath.WalkDir(filepath.Join(specs[step].Workspace, earlierDir, "first"), func(_ string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				n++
+			}
+			return err
+		})
+		if err != nil || n != want {
+			t.Errorf("%s has %d files, %v", step, n, err)
+		}
+	}
+	entries, err := s.store.Journal(t.Context(), run.ID, 0, 0)
+	said := ""
+	for _, e := range entries {
+		said += string(e.Data)
+	}
+	if err != nil || !strings.Contains(said, "output/GEMINI.md has the name of what gemini takes for instructions") {
+		t.Errorf("%v: nobody said it: %s", err, said)
+	}
+}

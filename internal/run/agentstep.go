@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
 	"nightcrier.dev/nightcrier"
@@ -16,6 +17,9 @@ func (w *Work) doAgentStep(given map[string]any) error {
 		return nil
 	}
 	w.place.cluster, w.place.namespace = w.namedCluster()
+	if w.place.cluster != "" && !slices.Contains(w.runner.cfg.Clusters.Names(), w.place.cluster) {
+		w.place.cluster, w.place.namespace = "", "" // any words of whoever called: they are the input's, and none of ours
+	}
 	task := Task{Step: *w.step, Skill: w.frozen.Pipeline.Skills[w.step.Skill], Input: given, Before: w.before()}
 	res, err := w.runAgent(task, contract)
 	if err != nil {

@@ -67,6 +67,8 @@ type Supervisor interface {
 
 // Clusters is how an agent reaches the cluster of its run.
 type Clusters interface {
+	// Names are those of the clusters that are configured.
+	Names() []string
 	// Access returns the credential that the guard of an agent shall hold, or nil and why
 	// the agent shall look without one.
 	Access(ctx context.Context, cluster, namespace string) (cred *backend.Credential, why string)

@@ -27,8 +27,6 @@ type Clusters interface {
 	// Context is the context of kubectl that leads people to a cluster, "" where none is
 	// known.
 	Context(cluster string) string
-	// Names are those of the clusters that are configured.
-	Names() []string
 	// Labels are those of a cluster, as it is configured.
 	Labels(cluster string) map[string]string
 }

@@ -28,6 +28,9 @@ type Spec struct {
 	Namespace  string `json:"namespace,omitempty"`
 	Step       string `json:"step,omitempty"`
 	Attempt    int    `json:"attempt"`
+	// Alone has the worker share its process with none: an earlier attempt failed, and may have
+	// been what its process died of.
+	Alone bool `json:"alone,omitempty"`
 	// Workspace is the absolute path of the incident's directory.
 	Workspace string `json:"workspace"`
 	// NoModel gives the agent no way to a model, although there is a key.
@@ -64,7 +67,7 @@ func (s *Spec) Spender() budget.Who {
 // SharesProcess says whether the worker may be one of several in a process: it starts no program.
 func (s *Spec) SharesProcess() bool {
 	who, err := agent.For(s.Executor)
-	return err == nil && who.Loop && !slices.ContainsFunc(s.ToolServers, func(t toolserver.Server) bool { return len(t.Command) > 0 })
+	return err == nil && who.Loop && !s.Alone && !slices.ContainsFunc(s.ToolServers, func(t toolserver.Server) bool { return len(t.Command) > 0 })
 }
 
 // CheckSpec says what is wrong with a Spec whose defaults are set.

@@ -145,26 +145,10 @@ func TestPTCKeepsItsBounds(t *testing.T) {
 // itself, one can be cancelled and one destroyed, and the others go on.
 func TestPTCSharesAProcess(t *testing.T) {
 	t.Parallel()
-	const n = 6
-	first := newLoop(t, "llm", nightcrier.Anthropic, fakemodel.Step{Text: "said", Hold: "go"})
-	all := []*loopBench{first}
-	for range n - 1 {
-		b := *first.bench
-		b.spec.RunID = nightcrier.NewID()
-		all = append(all, &loopBench{&b, first.model})
-	}
+	first, all := sharing(t, 6)
 	pids := map[string]int{}
-	for i, b := range all {
-		b.spec.ToolServers = nil
-		b.spec.Workspace = filepath.Join(t.TempDir(), "ws")
-		b.must(os.MkdirAll(filepath.Join(b.spec.Workspace, "context"), 0o700))
-		for name, text := range map[string]string{"PROMPT.md": "go", "context/system-instructions.txt": "be brief"} {
-			b.must(os.WriteFile(filepath.Join(b.spec.Workspace, name), []byte(text), 0o600))
-		}
-		b.launch()
-		raw, err := os.ReadFile(b.dir().PathOf("pid"))
-		b.must(err)
-		if pids[string(raw)]++; i > 0 && len(pids) != 1 {
+	for _, b := range all {
+		if pids[b.process()]++; len(pids) != 1 {
 			t.Fatalf("processes: %v", pids)
 		}
 	}
@@ -181,5 +165,71 @@ func TestPTCSharesAProcess(t *testing.T) {
 		if r, entries := all[i].follow(); r.State != nightcrier.StateSuccess || r.FinalMessage != "said" {
 			t.Errorf("%d: %+v\n%s", i, r, text(entries))
 		}
+	}
+}
+
+// sharing launches attempts at one call of a model each, which is held.
+func sharing(t *testing.T, n int) (first *loopBench, all []*loopBench) {
+	t.Helper()
+	first = newLoop(t, "llm", nightcrier.Anthropic, fakemodel.Step{Text: "said", Hold: "go"})
+	for i := range n {
+		b := &loopBench{first.bench, first.model}
+		if i > 0 {
+			own := *first.bench
+			own.spec.RunID = nightcrier.NewID()
+			b.bench = &own
+		}
+		b.spec.ToolServers = nil
+		b.spec.Workspace = filepath.Join(t.TempDir(), "ws")
+		b.must(os.MkdirAll(filepath.Join(b.spec.Workspace, "context"), 0o700))
+		for name, text := range map[string]string{"PROMPT.md": "go", "context/system-instructions.txt": "be brief"} {
+			b.must(os.WriteFile(filepath.Join(b.spec.Workspace, name), []byte(text), 0o600))
+		}
+		b.launch()
+		all = append(all, b)
+	}
+	return first, all
+}
+
+// process is what says which process its worker is in.
+func (b *loopBench) process() string {
+	b.Helper()
+	raw, err := os.ReadFile(b.dir().PathOf("pid"))
+	b.must(err)
+	return string(raw)
+}
+
+// A process that dies loses all attempts in it, once: launched again none of them starts anew. Their
+// next attempts share no process, so that one that it dies of takes none with it again.
+func TestASharedProcessThatDies(t *testing.T) {
+	t.Parallel()
+	first, all := sharing(t, 4)
+	select {
+	case <-first.model.Held("go"):
+	case <-time.After(patience):
+		t.Fatal("the model was not asked")
+	}
+	first.killWorker()
+	for i, b := range all {
+		b.launch()
+		if r, entries := b.follow(); r.State != nightcrier.StateFailed || r.FailureClass != nightcrier.FailLost {
+			t.Errorf("%d: %+v\n%s", i, r, text(entries))
+		}
+	}
+	first.model.Release("go")
+	if n := len(first.model.Requests("it")); n > len(all) {
+		t.Errorf("%d calls of the model by %d attempts", n, len(all))
+	}
+	pids := map[string]bool{}
+	for i, b := range all {
+		b.spec.Attempt, b.spec.Alone = 2, true
+		b.launch()
+		pids[b.process()] = true
+		if r, entries := b.follow(); r.State != nightcrier.StateSuccess || r.FinalMessage != "said" {
+			t.Errorf("%d: %+v\n%s", i, r, text(entries))
+		}
+	}
+	if len(pids) != len(all) {
+		t.Errorf("%d processes for %d attempts", len(pids), len(all))
 	}
 }

@@ -38,9 +38,9 @@ type try struct {
 	change func(*backend.Spec)
 }
 
-// firstAttempt is the n-th try at the work itself.
+// firstAttempt is the n-th try at the work itself. What ended one before shall end no other with it.
 func (w *Work) firstAttempt(n int) try {
-	return try{attempt: n, step: w.place.step, what: fmt.Sprintf("starting %%s, attempt %d, %%s", n)}
+	return try{attempt: n, step: w.place.step, what: fmt.Sprintf("starting %%s, attempt %d, %%s", n), change: func(s *backend.Spec) { s.Alone = n > 1 }}
 }
 
 // launched is the checkpoint of a try that was begun: the worker to await, or a terminal result

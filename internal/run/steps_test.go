@@ -473,3 +473,19 @@ func TestPeopleAreToldOfTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// What killed an attempt and those beside it shall not do so again: the next one is alone.
+func TestAnotherAttemptIsAlone(t *testing.T) {
+	var shared []bool
+	s := &site{agents: map[string]script{"a": func(attempt int, spec backend.Spec) nightcrier.AgentResult {
+		spec.Executor = "ptc"
+		if shared = append(shared, spec.SharesProcess()); attempt == 1 {
+			return nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: nightcrier.FailLost, FailureReason: "it died"}
+		}
+		return well("done")
+	}}}
+	run, _ := s.executed(t, steps("  - {id: a, skill: x/a}\n"), "")
+	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(shared, []bool{true, false}) {
+		t.Errorf("%s: %s, %v", run.Outcome, run.FailureReason, shared)
+	}
+}

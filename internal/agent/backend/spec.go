@@ -51,6 +51,9 @@ type Spec struct {
 	PinsDir string `json:"pinsDir,omitempty"`
 	// StepID is the step of the pipeline that the agent spends for, in all its attempts.
 	StepID string `json:"stepId,omitempty"`
+	// Alone keeps the worker out of a process with others: an earlier attempt may have died with them,
+	// or of itself.
+	Alone bool `json:"alone,omitempty"`
 }
 
 // WorkerName names the worker of an attempt, and begins the names of all that it makes.
@@ -64,7 +67,7 @@ func (s *Spec) Spender() budget.Who {
 // SharesProcess says whether the worker may be one of several in a process: it starts no program.
 func (s *Spec) SharesProcess() bool {
 	who, err := agent.For(s.Executor)
-	return err == nil && who.Loop && !slices.ContainsFunc(s.ToolServers, func(t toolserver.Server) bool { return len(t.Command) > 0 })
+	return err == nil && who.Loop && !s.Alone && !slices.ContainsFunc(s.ToolServers, func(t toolserver.Server) bool { return len(t.Command) > 0 })
 }
 
 // CheckSpec says what is wrong with a Spec whose defaults are set.

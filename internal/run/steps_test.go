@@ -489,3 +489,14 @@ func TestAnotherAttemptIsAlone(t *testing.T) {
 		t.Errorf("%s: %s, %v", run.Outcome, run.FailureReason, shared)
 	}
 }
+
+// The pause before another attempt ends with the run's time.
+func TestTheDeadlineEndsThePause(t *testing.T) {
+	s := &site{pause: 24 * time.Hour, agents: map[string]script{"a": func(int, backend.Spec) nightcrier.AgentResult {
+		return nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: nightcrier.FailLost, FailureReason: "it died"}
+	}}}
+	run, rows := s.executed(t, steps("  - {id: a, skill: x/a}\n"), "", func(o *Order) { o.Deadline = time.Now().Add(time.Second) })
+	if run.Outcome != nightcrier.StateTimeout || !strings.Contains(run.FailureReason, "the deadline of the run, ") {
+		t.Errorf("%s: %s, %q", run.Outcome, run.FailureReason, rows)
+	}
+}

@@ -66,6 +66,7 @@ type site struct {
 	mu     sync.Mutex
 	wake   chan struct{}
 	told   atomic.Int32
+	used   atomic.Pointer[nightcrier.Usage] // by the run that ended last
 }
 
 func (s *site) open(ctx context.Context) error {
@@ -380,4 +381,7 @@ func (s *site) Tell(context.Context, Order) error {
 
 func (s *site) Learn(context.Context, string, nightcrier.AgentResult) error { return nil }
 func (s *site) Journaled(e nightcrier.JournalEntry)                         { s.point("entry " + e.Key) }
-func (s *site) Ended(nightcrier.Run, nightcrier.Incident, nightcrier.AgentResult, audit.Summary) {}
+
+func (s *site) Ended(_ nightcrier.Run, _ nightcrier.Incident, res nightcrier.AgentResult, _ audit.Summary) {
+	s.used.Store(&res.Usage)
+}

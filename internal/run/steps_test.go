@@ -500,3 +500,25 @@ func TestTheDeadlineEndsThePause(t *testing.T) {
 		t.Errorf("%s: %s, %q", run.Outcome, run.FailureReason, rows)
 	}
 }
+
+// What a run used is that of all rounds of its steps, also of those beside others.
+func TestAllRoundsAreCounted(t *testing.T) {
+	used := func(state nightcrier.State) script {
+		return func(int, backend.Spec) nightcrier.AgentResult {
+			r := well("done")
+			if r.State, r.Usage.InputTokens = state, 100; state != nightcrier.StateSuccess {
+				r.FailureClass, r.FailureReason = nightcrier.FailAgent, "it gave up"
+			}
+			return r
+		}
+	}
+	s := &site{agents: map[string]script{}}
+	for _, id := range []string{"a", "b"} {
+		s.agents[id], s.agents[id+"~2"] = used(nightcrier.StateFailed), used(nightcrier.StateSuccess)
+	}
+	file := "name: p\nphases:\n- name: one\n  steps:\n  - {id: a, skill: x/a, on_failure: retry}\n- name: many\n  type: parallel\n  steps:\n  - {id: b, agent_id: b, skill: x/b, on_failure: retry}\n  - {id: c, agent_id: c, skill: x/c}\n"
+	run, rows := s.executed(t, file, "")
+	if got := s.used.Load(); run.Outcome != nightcrier.StateSuccess || got == nil || got.InputTokens != 400 || got.APIRequests != 5 {
+		t.Errorf("%s: %s, %q; it used %+v", run.Outcome, run.FailureReason, rows, got)
+	}
+}

@@ -24,6 +24,8 @@ type Work struct {
 	frozen Order // as it was handed over
 	input  map[string]any
 	done   map[string]nightcrier.Step // by id
+	// earlier is what rounds used after which a step was done again.
+	earlier nightcrier.Usage
 	// previous is the step before, for what it hands on.
 	previous *pipeline.Step
 	// stopped is why no more is done, "" while the run goes on.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
@@ -280,14 +281,15 @@ func (w *Work) showRows(ctx context.Context) error {
 	return err
 }
 
-// saveRows saves rows together or, where one of them is refused, each by itself.
+// saveRows saves rows together or, where one of them is refused, each by itself. For which there was
+// no room they are saved later.
 func (r *Runner) saveRows(ctx context.Context, rows []nightcrier.Step) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	err := r.cfg.Store.SaveSteps(ctx, rows...)
 	switch {
-	case err == nil || CanBeRepeated(ctx, err):
+	case err == nil || CanBeRepeated(ctx, err) || workspace.DiskFault(err):
 		return err
 	case len(rows) == 1:
 		r.cfg.Logger.Warn("how a step stands cannot be shown", "event", "step_row", "run", rows[0].RunID, "step", rows[0].ID, "error", err)

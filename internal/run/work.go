@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
@@ -113,7 +114,7 @@ func Checkpoint[T any](w *Work, name string, do func(context.Context, *Session) 
 			row.State, row.StartedAt = nightcrier.StateRunning, got.From
 			w.rows = append(w.rows, row)
 		}
-		if err := w.showRows(c); err != nil {
+		if err := w.showRows(c); err != nil && !workspace.DiskFault(err) { // there may be room for them later
 			return got, err
 		}
 		got.Interrupted, err = w.interruptible(c, func(c context.Context) (err error) { got.Value, err = do(c, s); return err })

@@ -91,16 +91,16 @@ func (w *Work) takeSeat(ctx context.Context, s *Session, t try) error {
 		timer := time.AfterFunc(until.Sub(s.Now()), stop)
 		defer timer.Stop()
 	}
-	waits := 0
+	run, waits := w.Order.RunID, 0 // the step may be over before who waits for a cancel has seen it
 	full := func() error {
 		go func() {
-			if _, err := w.runner.awaitCancel(wait, w.Order.RunID); err == nil {
+			if _, err := w.runner.awaitCancel(wait, run); err == nil {
 				stop()
 			}
 		}()
 		waits = 1
 		most := w.runner.seats.all
-		if err := w.runner.showWait(ctx, w.Order.RunID, waits, fmt.Sprintf("a place for the agent of step %s: max_concurrent_agents has %d work at once", t.step, most)); err != nil {
+		if err := w.runner.showWait(ctx, run, waits, fmt.Sprintf("a place for the agent of step %s: max_concurrent_agents has %d work at once", t.step, most)); err != nil {
 			return err
 		}
 		s.Log.Info("an agent waits until another has ended", "event", "agent_waits", "waits_for", "limit", "step", t.step, "max_concurrent_agents", most)
@@ -108,7 +108,7 @@ func (w *Work) takeSeat(ctx context.Context, s *Session, t try) error {
 	}
 	err := w.runner.seats.take(wait, full)
 	w.seated = err == nil
-	if err := w.runner.showWait(ctx, w.Order.RunID, -waits, ""); err != nil {
+	if err := w.runner.showWait(ctx, run, -waits, ""); err != nil {
 		w.leaveSeat()
 		return err
 	}

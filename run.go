@@ -101,8 +101,8 @@ type Wait struct {
 // WaitKind is the kind of thing that a run waits for.
 type WaitKind string
 
-// What runs wait for. The first three keep a run in the queue, and are seen there; the
-// others a run says of itself while it holds its lease.
+// What runs wait for. The first three keep a run in the queue, and are seen there; the limit, also
+// that of agents, and the others a run says of itself while it holds its lease.
 const (
 	WaitKey      WaitKind = "key"     // another run has the key
 	WaitLimit    WaitKind = "limit"   // as many runs as may be are under way

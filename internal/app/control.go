@@ -69,19 +69,24 @@ func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 	for _, r := range runs {
 		a.log.Warn("run was dropped", "component", "admission", "event", "run_dropped", "incident_id", r.IncidentID(), "run", r.ID, "pipeline", r.Pipeline, "cluster", r.Cluster(), "reason", r.Reason)
 		a.housekeeper.runLater(func(ctx context.Context) error { return a.tellDropped(ctx, r) })
-		inc, err := a.store.Incident(ctx, r.IncidentID())
-		if err != nil {
-			continue
-		}
-		a.metrics.IncidentClosed(inc.Cluster, inc.Status)
-		if r.Reason == nightcrier.QueueExpired {
-			a.housekeeper.runLater(func(ctx context.Context) error { return a.announce(ctx, inc, nil, r.ID) })
+		if inc, err := a.store.Incident(ctx, r.IncidentID()); err == nil {
+			a.metrics.IncidentClosed(inc.Cluster, inc.Status)
 		}
 	}
 }
 
-// tellDropped tells people of a run that never began, as its pipeline wishes now.
+// tellDropped tells people of a run that never began, as its pipeline wishes now; and of an incident
+// that waited too long, unless it is investigated again.
 func (a *Investigator) tellDropped(ctx context.Context, r nightcrier.Run) error {
+	if r.Reason == nightcrier.QueueExpired && r.IncidentID() != "" {
+		inc, err := a.store.Incident(ctx, r.IncidentID())
+		if err == nil && inc.RunID == r.ID {
+			err = a.announce(ctx, inc, nil, r.ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	found, err := a.pipelines.Library().Find(r.Pipeline)
 	if err != nil {
 		return nil // its file is gone, and what it wished with it

@@ -55,6 +55,7 @@ func (h *housekeeper) runEvery(d time.Duration, task func(context.Context) error
 }
 
 func (a *Investigator) startHousekeeping(context.Context) error {
+	a.housekeeper.runLater(a.tellDroppedBefore)
 	a.housekeeper.runEvery(stormEvery, a.tendStorms)
 	a.housekeeper.runEvery(overEvery, a.tellOver)
 	a.housekeeper.runEvery(lookEvery, a.lookAgain)
@@ -62,6 +63,24 @@ func (a *Investigator) startHousekeeping(context.Context) error {
 	a.housekeeper.runEvery(sweepEvery, a.sweepRemains)
 	a.housekeeper.runEvery(sweepEvery, a.spending.tidyLedger)
 	return nil
+}
+
+// How far back it is looked for dropped runs that nobody was told of, and at how many at most.
+const (
+	dropMemory  = time.Hour
+	mostDropped = 1000
+)
+
+// tellDroppedBefore tells of the runs that an earlier process dropped, as far as it died before it
+// had told. The outbox knows of which it had.
+func (a *Investigator) tellDroppedBefore(ctx context.Context) error {
+	list, _, err := a.store.ListRuns(ctx, store.RunFilter{Status: nightcrier.Dropped, Limit: mostDropped})
+	for _, r := range list {
+		if a.opt.Now().Sub(r.EndedAt) < dropMemory {
+			err = errors.Join(err, a.tellDropped(ctx, r))
+		}
+	}
+	return err
 }
 
 // newHousekeeper is made before anything can ask it for something.

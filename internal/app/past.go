@@ -68,6 +68,10 @@ func (a *Investigator) importPast(ctx context.Context) error {
 		}
 	}
 	imported, err := a.store.ImportRuns(ctx, all)
+	if nightcrier.CodeOf(err) == nightcrier.Invalid {
+		log.Warn("the executions of the older platform are not taken over", "event", "history_refused", "error", err)
+		return nil
+	}
 	log.Info("executions of the older platform", "event", "history_imported", "imported", imported, "known", len(all)-imported, "older_than_retention", old, "not_understood", wrong, "too_many", max(0, len(entries)-maxPast))
 	return err
 }
@@ -109,13 +113,13 @@ func (a *Investigator) newPastRun(raw json.RawMessage) (p store.PastRun, err err
 	if err != nil { // of a time without a zone
 		at, err = time.Parse("2006-01-02T15:04:05", e.Timestamp)
 	}
-	if err != nil || e.ID == "" || e.Skill == "" || e.LatencyMS < 0 || e.LatencyMS > float64(30*24*time.Hour/time.Millisecond) {
+	clean := func(s string) string { return texts.CutLine(s, 256) }
+	if err != nil || at.Unix() <= 0 || clean(e.ID) == "" || clean(e.Skill) == "" || e.LatencyMS < 0 || e.LatencyMS > float64(30*24*time.Hour/time.Millisecond) {
 		return p, nightcrier.Errorf(nightcrier.Invalid, "an execution needs execution_id, skill, timestamp and latency_ms")
 	}
 	if e.CostUSD < 0 || e.CostUSD > maxPastCost || at.After(a.opt.Now().Add(24*time.Hour)) {
 		return p, nightcrier.Errorf(nightcrier.Invalid, "an execution of the future, or with a cost_usd that is none")
 	}
-	clean := func(s string) string { return texts.CutLine(s, 256) }
 	id := nightcrier.DerivedID("execution of the older platform", e.ID)
 	state := nightcrier.StateSuccess
 	if e.Outcome == "error" || strings.HasSuffix(e.Outcome, "failed") || e.Outcome == "rejected" {

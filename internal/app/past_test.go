@@ -34,7 +34,9 @@ func TestThePastIsTakenOverOnce(t *testing.T) {
 		{"execution_id": "EXEC-5", "skill": "` + "dev/tester" + `", "timestamp": "2026-05-01T08:00:00Z", "latency_ms": 1e300},
 		{"execution_id": "EXEC-6", "skill": "dev/tester", "timestamp": "2026-05-01T08:00:00Z", "cost_usd": -1000},
 		{"execution_id": "EXEC-7", "skill": "dev/tester", "timestamp": "2026-05-01T08:00:00Z", "cost_usd": 1e300},
-		{"execution_id": "EXEC-8", "skill": "dev/tester", "timestamp": "9999-05-01T08:00:00Z"}, 7, {}]}`
+		{"execution_id": "EXEC-8", "skill": "dev/tester", "timestamp": "9999-05-01T08:00:00Z"},
+		{"execution_id": " \u0000", "skill": "dev/tester", "timestamp": "2026-05-01T08:00:00Z"}, {"execution_id": "EXEC-9", "skill": "\n", "timestamp": "2026-05-01T08:00:00Z"}, 7, {}]}`
+	ancient := `{"entries": [{"execution_id": "EXEC-0", "skill": "dev/tester", "timestamp": "0001-01-01T00:00:00Z"}]}`
 	for name, c := range map[string]struct {
 		text string
 		want int
@@ -63,6 +65,13 @@ func TestThePastIsTakenOverOnce(t *testing.T) {
 	second, err := a.store.Run(t.Context(), nightcrier.DerivedID("execution of the older platform", "EXEC-2"))
 	if err != nil || second.Outcome != nightcrier.StateFailed || !strings.Contains(second.FailureReason, "error") {
 		t.Errorf("%+v, %v", second, err)
+	}
+	a.cfg.Retention = 0
+	if err := os.WriteFile(filepath.Join(dir, pastFile), []byte(ancient), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.importPast(t.Context()); err != nil {
+		t.Errorf("of no time: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, pastFile)); err != nil {
 		t.Fatal(err)

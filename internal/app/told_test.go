@@ -143,3 +143,26 @@ func TestAFailedMessageFailsNoRun(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
+
+// A run that was dropped by a server that died before it told of it is told by the next, once.
+func TestWhatWasDroppedIsTold(t *testing.T) {
+	var c channel
+	a, _ := ended(t, &c)
+	n := store.NewRun{Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: "1"}, Pipeline: "p", Input: []byte(`{"app":"till"}`), QueueMax: 1}
+	if _, err := a.store.EnqueueRun(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	e, err := a.store.EnqueueRun(t.Context(), n)
+	if err != nil || e.Run.Status != nightcrier.Dropped {
+		t.Fatal(e, err)
+	}
+	for range 2 {
+		if err := a.tellDroppedBefore(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.sent(); !slices.Equal(got, []string{" for till"}) {
+		t.Errorf("sent %q", got)
+	}
+	wantStates(t, a, e.Run.ID, store.NotificationSent)
+}

@@ -58,24 +58,56 @@ func (o MCPOptions) serveWriter(ctx context.Context) (err error) {
 		}
 		path = filepath.Join(o.Config.WorkspaceRoot, writesFile)
 	}
-	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	record, err := openWrites(path)
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Invalid, "record of writes: %w", err)
 	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	s, err := o.newWriter(ctx, func(w deploy.Write) error {
-		line, err := json.Marshal(w)
-		if err == nil {
-			_, err = file.Write(append(line, '\n'))
-		}
-		if err == nil {
-			err = file.Sync()
-		}
-		return err
-	})
+	defer func() { err = errors.Join(err, record.file.Close()) }()
+	s, err := o.newWriter(ctx, record.keep)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	return o.serveClients(ctx, s)
+}
+
+// writes is the record of what was written.
+type writes struct {
+	file *os.File
+	torn bool // its last line was not written whole
+}
+
+func openWrites(path string) (*writes, error) {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	last := []byte{'\n'}
+	if size := info.Size(); size > 0 {
+		_, err = file.ReadAt(last, size-1)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &writes{file, last[0] != '\n'}, nil
+}
+
+// keep adds a line, behind what a full disk or a crash left of another.
+func (w *writes) keep(one deploy.Write) error {
+	line, err := json.Marshal(one)
+	if err != nil {
+		return err
+	}
+	if w.torn {
+		line = append([]byte{'\n'}, line...)
+	}
+	_, err = w.file.Write(append(line, '\n'))
+	if w.torn = err != nil; w.torn {
+		return err
+	}
+	return w.file.Sync()
 }

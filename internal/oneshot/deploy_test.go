@@ -130,3 +130,37 @@ func TestWriterOverStdio(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a crash or a full disk left of a line takes no other with it.
+func TestATornLineIsAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), writesFile)
+	if err := os.WriteFile(path, []byte(`{"call":"1"}`+"\n"+`{"call":"2","ver`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w, err := openWrites(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range []string{"3", "4"} {
+		if err := w.keep(deploy.Write{Call: call}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []string
+	for line := range strings.Lines(string(kept)) {
+		var one deploy.Write
+		if json.Unmarshal([]byte(line), &one) == nil {
+			calls = append(calls, one.Call)
+		}
+	}
+	if got := strings.Join(calls, " "); got != "1 3 4" {
+		t.Errorf("%s can be read of:\n%s", got, kept)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/run/engine"
@@ -78,7 +79,8 @@ func (w *Work) runAttempts(t Task) (res nightcrier.AgentResult, before nightcrie
 }
 
 // pauseBeforeRetry waits before the next attempt. Whoever cancels meanwhile is heard at once: the
-// attempt then ends the run instead of starting an agent, and its lease is free.
+// attempt then ends the run instead of starting an agent, and its lease is free. So it does when
+// the run's time is over, behind which nothing is waited for.
 func (r *Runner) pauseBeforeRetry(ctx engine.Context, o Order) error {
 	listen, stop := context.WithCancel(ctx)
 	defer stop()
@@ -88,7 +90,11 @@ func (r *Runner) pauseBeforeRetry(ctx engine.Context, o Order) error {
 			close(cancelled)
 		}
 	}()
-	return engine.Sleep(ctx, r.cfg.RetryPause, cancelled)
+	pause := r.cfg.RetryPause
+	if !o.Deadline.IsZero() {
+		pause = min(pause, max(o.Deadline.Sub(r.cfg.Now()), 0)+time.Millisecond)
+	}
+	return engine.Sleep(ctx, pause, cancelled)
 }
 
 // runAttempt makes one try: a worker that is started and followed to its end. It reports whether

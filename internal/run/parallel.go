@@ -26,8 +26,9 @@ type branch struct {
 
 // arrived is what a branch comes back with.
 type arrived struct {
-	Row    nightcrier.Step        `json:"row"`
-	Result nightcrier.AgentResult `json:"result"`
+	Row nightcrier.Step `json:"row"`
+	// Earlier is what its rounds before that used.
+	Earlier nightcrier.Usage `json:"earlier,omitzero"`
 }
 
 // doSideBySide does the steps of a phase at the same time, each as a workflow of its own. What
@@ -92,7 +93,7 @@ func (w *Work) doSideBySide(at int) error {
 // keepBeside keeps what a step beside others came to.
 func (w *Work) keepBeside(step *pipeline.Step, a arrived) error {
 	previous := w.previous
-	w.step, w.row, w.place = step, a.Row, place{step: step.ID}
+	w.step, w.row, w.place, w.earlier = step, a.Row, place{step: step.ID}, w.earlier.Plus(a.Earlier)
 	err := w.keepStep(step)
 	w.previous = previous
 	return err
@@ -143,5 +144,5 @@ func (r *Runner) executeBranch(ctx engine.Context, _ string, input []byte) error
 	if err := w.showRowsNow(); err != nil {
 		return err
 	}
-	return ctx.Return(arrived{Row: w.row, Result: w.Result})
+	return ctx.Return(arrived{Row: w.row, Earlier: w.earlier})
 }

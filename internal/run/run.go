@@ -120,7 +120,7 @@ func New(cfg Config) *Runner {
 	if cfg.BudgetDir == "" && cfg.Root != nil {
 		cfg.BudgetDir = filepath.Join(cfg.Root.Path(), BudgetDir)
 	}
-	return &Runner{cfg: cfg, seats: &seats{all: cfg.Agents}, cancels: map[string]chan struct{}{}, masks: map[string]*mask.Masker{}}
+	return &Runner{cfg: cfg, seats: &seats{all: cfg.Agents, waits: map[string]int{}}, cancels: map[string]chan struct{}{}, masks: map[string]*mask.Masker{}}
 }
 
 // Register has an engine execute runs.

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
 // seats are how many agents of all runs work at the same time. Who finds none waits; who waits
@@ -16,6 +19,10 @@ type seats struct {
 	mu      sync.Mutex
 	taken   int
 	waiting []chan struct{}
+
+	// told guards what people are told, and of which runs how many agents wait.
+	told  sync.Mutex
+	waits map[string]int
 }
 
 // take takes a seat, and waits for one; full is told before it waits.
@@ -84,19 +91,50 @@ func (w *Work) takeSeat(ctx context.Context, s *Session, t try) error {
 		timer := time.AfterFunc(until.Sub(s.Now()), stop)
 		defer timer.Stop()
 	}
-	run := w.Order.RunID // the step may be over before who waits for a cancel has seen it
+	run, waits := w.Order.RunID, 0 // the step may be over before who waits for a cancel has seen it
 	full := func() error {
 		go func() {
 			if _, err := w.runner.awaitCancel(wait, run); err == nil {
 				stop()
 			}
 		}()
-		s.Log.Info("an agent waits until another has ended", "event", "agent_waits", "waits_for", "limit", "step", t.step, "max_concurrent_agents", w.runner.seats.all)
-		return s.AppendNote(ctx, fmt.Sprintf("limit#%d", t.attempt), NewLogItem("waits for: limit; max_concurrent_agents has %d agents work at once", w.runner.seats.all))
+		waits = 1
+		most := w.runner.seats.all
+		if err := w.runner.showWait(ctx, run, waits, fmt.Sprintf("a place for the agent of step %s: max_concurrent_agents has %d work at once", t.step, most)); err != nil {
+			return err
+		}
+		s.Log.Info("an agent waits until another has ended", "event", "agent_waits", "waits_for", "limit", "step", t.step, "max_concurrent_agents", most)
+		return s.AppendNote(ctx, fmt.Sprintf("limit#%d", t.attempt), NewLogItem("waits for: limit; max_concurrent_agents has %d agents work at once", most))
 	}
 	err := w.runner.seats.take(wait, full)
-	if w.seated = err == nil; w.seated || wait.Err() != nil {
+	w.seated = err == nil
+	if err := w.runner.showWait(ctx, run, -waits, ""); err != nil {
+		w.leaveSeat()
+		return err
+	}
+	if w.seated || wait.Err() != nil {
 		return ctx.Err()
+	}
+	return err
+}
+
+// showWait shows people that a run waits for a seat, with one more of its agents or one less. Where
+// none does, what a process showed that died meanwhile is taken back, too.
+func (r *Runner) showWait(ctx context.Context, runID string, more int, what string) error {
+	s := r.seats
+	s.told.Lock()
+	defer s.told.Unlock()
+	if s.waits[runID] += more; more > 0 {
+		_, err := r.cfg.Store.NoteProgress(ctx, runID, store.Progress{WaitsFor: &nightcrier.Wait{For: nightcrier.WaitLimit, Text: what}})
+		return err
+	}
+	if s.waits[runID] > 0 {
+		return nil
+	}
+	delete(s.waits, runID)
+	run, err := r.cfg.Store.Run(ctx, runID)
+	if err == nil && run.WaitsFor != nil && run.WaitsFor.For == nightcrier.WaitLimit {
+		_, err = r.cfg.Store.NoteProgress(ctx, runID, store.Progress{WaitsFor: &nightcrier.Wait{}})
 	}
 	return err
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,41 @@ func TestAgentsWaitForASeat(t *testing.T) {
 	}
 	if run.Outcome != nightcrier.StateSuccess || most.Load() != 2 || waited != 3 || s.runner.seats.taken != 0 {
 		t.Errorf("%s: %s, %q; %d at once, %d waited, %d are left", run.Outcome, run.FailureReason, rows, most.Load(), waited, s.runner.seats.taken)
+	}
+}
+
+// A run shows that one of its agents waits for a seat, for as long as it does.
+func TestARunShowsThatItWaits(t *testing.T) {
+	var now []string
+	var working atomic.Int32
+	waits := make(chan struct{})
+	s := &site{seats: 1}
+	look := func() {
+		runs, err := s.store.LeasedRuns(t.Context())
+		if err != nil || len(runs) != 1 {
+			t.Error(runs, err)
+		} else if w := runs[0].WaitsFor; w != nil {
+			now = append(now, string(w.For)+" "+w.Text[:len("a place")])
+		} else {
+			now = append(now, "")
+		}
+	}
+	s.point = func(what string) {
+		if strings.HasSuffix(what, "limit#1") {
+			look()
+			close(waits)
+		}
+	}
+	works := func(int, backend.Spec) nightcrier.AgentResult {
+		if <-waits; working.Add(1) == 2 {
+			look()
+		}
+		return well("done")
+	}
+	s.agents = map[string]script{"a": works, "b": works}
+	run, rows := s.executed(t, "name: p\nphases:\n- name: many\n  type: parallel\n  steps:\n  - {id: a, agent_id: a, skill: x/a}\n  - {id: b, agent_id: b, skill: x/a}\n", "")
+	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(now, []string{"limit a place", ""}) {
+		t.Errorf("%s: %s, %q; it showed %q", run.Outcome, run.FailureReason, rows, now)
 	}
 }
 

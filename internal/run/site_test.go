@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,6 +46,8 @@ type site struct {
 	says []nightcrier.JournalEntry
 	// seats is how many agents work at once, 0 for any number.
 	seats int
+	// pause is that before a second attempt, 0 for hardly any.
+	pause time.Duration
 	// launched is called when a worker is there.
 	launched func(spec backend.Spec) error
 	// collect is what the action of that name does beside being counted.
@@ -63,6 +66,7 @@ type site struct {
 	mu     sync.Mutex
 	wake   chan struct{}
 	told   atomic.Int32
+	used   atomic.Pointer[nightcrier.Usage] // by the run that ended last
 }
 
 func (s *site) open(ctx context.Context) error {
@@ -89,7 +93,7 @@ func (s *site) open(ctx context.Context) error {
 		s.skills = s
 	}
 	s.runner = New(Config{
-		Store: s.store, Root: s.root, Workers: s, Clusters: s.clusters, Skills: s.skills, Supervisor: s, Mask: mask.New(bytes.Repeat([]byte("k"), 32)), Logger: quiet, RetryPause: time.Millisecond, Agents: s.seats,
+		Store: s.store, Root: s.root, Workers: s, Clusters: s.clusters, Skills: s.skills, Supervisor: s, Mask: mask.New(bytes.Repeat([]byte("k"), 32)), Logger: quiet, RetryPause: cmp.Or(s.pause, time.Millisecond), Agents: s.seats,
 		Actions: map[string]Action{
 			pipeline.ActionCollect: scripted{s, UnlessStopped, pipeline.ActionCollect}, pipeline.ActionCheck: scripted{s, Always, pipeline.ActionCheck}, pipeline.ActionNotify: scripted{s, AfterEnd, pipeline.ActionNotify},
 		},
@@ -375,6 +379,9 @@ func (s *site) Tell(context.Context, Order) error {
 	return nil
 }
 
-func (s *site) Learn(context.Context, string, nightcrier.AgentResult) error                      { return nil }
-func (s *site) Journaled(e nightcrier.JournalEntry)                                              { s.point("entry " + e.Key) }
-func (s *site) Ended(nightcrier.Run, nightcrier.Incident, nightcrier.AgentResult, audit.Summary) {}
+func (s *site) Learn(context.Context, string, nightcrier.AgentResult) error { return nil }
+func (s *site) Journaled(e nightcrier.JournalEntry)                         { s.point("entry " + e.Key) }
+
+func (s *site) Ended(_ nightcrier.Run, _ nightcrier.Incident, res nightcrier.AgentResult, _ audit.Summary) {
+	s.used.Store(&res.Usage)
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
@@ -81,16 +82,22 @@ func (w *Work) doStep(phase *pipeline.Phase, step *pipeline.Step) error {
 	return w.keepStep(step)
 }
 
-// doRounds does a step until it has not failed, or is not to be done again.
+// doRounds does a step until it has not failed, or is not to be done again. What it took is that of
+// all rounds.
 func (w *Work) doRounds(phase *pipeline.Phase, step *pipeline.Step) error {
+	var before nightcrier.Usage
 	for round := 0; ; round++ {
 		w.enter(step, round)
 		if err := w.tryStep(phase, step); err != nil {
 			return err
 		}
+		if step.Action == "" {
+			w.Result.Usage = before.Plus(w.row.Usage)
+		}
 		if w.row.State == nightcrier.StateSuccess || w.row.State == nightcrier.StateCancelled || step.OnFailure != pipeline.Retry || round == step.Retries {
 			return nil
 		}
+		before, w.earlier = before.Plus(w.row.Usage), w.earlier.Plus(w.row.Usage)
 		w.saveRow()
 	}
 }
@@ -144,8 +151,9 @@ func attemptName(id string, attempt int) string {
 	return fmt.Sprintf("%s~%d", id, attempt)
 }
 
-// used is what the steps of this run have used.
-func (w *Work) used() (all nightcrier.Usage) {
+// used is what the steps of this run have used, in all their rounds.
+func (w *Work) used() nightcrier.Usage {
+	all := w.earlier
 	for _, s := range w.done {
 		if s.FromRun == "" {
 			all = all.Plus(s.Usage)
@@ -273,14 +281,15 @@ func (w *Work) showRows(ctx context.Context) error {
 	return err
 }
 
-// saveRows saves rows together or, where one of them is refused, each by itself.
+// saveRows saves rows together or, where one of them is refused, each by itself. For which there was
+// no room they are saved later.
 func (r *Runner) saveRows(ctx context.Context, rows []nightcrier.Step) error {
 	if len(rows) == 0 {
 		return nil
 	}
 	err := r.cfg.Store.SaveSteps(ctx, rows...)
 	switch {
-	case err == nil || CanBeRepeated(ctx, err):
+	case err == nil || CanBeRepeated(ctx, err) || workspace.DiskFault(err):
 		return err
 	case len(rows) == 1:
 		r.cfg.Logger.Warn("how a step stands cannot be shown", "event", "step_row", "run", rows[0].RunID, "step", rows[0].ID, "error", err)

@@ -473,3 +473,52 @@ func TestPeopleAreToldOfTheEnd(t *testing.T) {
 		})
 	}
 }
+
+// What killed an attempt and those beside it shall not do so again: the next one is alone.
+func TestAnotherAttemptIsAlone(t *testing.T) {
+	var shared []bool
+	s := &site{agents: map[string]script{"a": func(attempt int, spec backend.Spec) nightcrier.AgentResult {
+		spec.Executor = "ptc"
+		if shared = append(shared, spec.SharesProcess()); attempt == 1 {
+			return nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: nightcrier.FailLost, FailureReason: "it died"}
+		}
+		return well("done")
+	}}}
+	run, _ := s.executed(t, steps("  - {id: a, skill: x/a}\n"), "")
+	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(shared, []bool{true, false}) {
+		t.Errorf("%s: %s, %v", run.Outcome, run.FailureReason, shared)
+	}
+}
+
+// The pause before another attempt ends with the run's time.
+func TestTheDeadlineEndsThePause(t *testing.T) {
+	s := &site{pause: 24 * time.Hour, agents: map[string]script{"a": func(int, backend.Spec) nightcrier.AgentResult {
+		return nightcrier.AgentResult{State: nightcrier.StateFailed, FailureClass: nightcrier.FailLost, FailureReason: "it died"}
+	}}}
+	run, rows := s.executed(t, steps("  - {id: a, skill: x/a}\n"), "", func(o *Order) { o.Deadline = time.Now().Add(time.Second) })
+	if run.Outcome != nightcrier.StateTimeout || !strings.Contains(run.FailureReason, "the deadline of the run, ") {
+		t.Errorf("%s: %s, %q", run.Outcome, run.FailureReason, rows)
+	}
+}
+
+// What a run used is that of all rounds of its steps, also of those beside others.
+func TestAllRoundsAreCounted(t *testing.T) {
+	used := func(state nightcrier.State) script {
+		return func(int, backend.Spec) nightcrier.AgentResult {
+			r := well("done")
+			if r.State, r.Usage.InputTokens = state, 100; state != nightcrier.StateSuccess {
+				r.FailureClass, r.FailureReason = nightcrier.FailAgent, "it gave up"
+			}
+			return r
+		}
+	}
+	s := &site{agents: map[string]script{}}
+	for _, id := range []string{"a", "b"} {
+		s.agents[id], s.agents[id+"~2"] = used(nightcrier.StateFailed), used(nightcrier.StateSuccess)
+	}
+	file := "name: p\nphases:\n- name: one\n  steps:\n  - {id: a, skill: x/a, on_failure: retry}\n- name: many\n  type: parallel\n  steps:\n  - {id: b, agent_id: b, skill: x/b, on_failure: retry}\n  - {id: c, agent_id: c, skill: x/c}\n"
+	run, rows := s.executed(t, file, "")
+	if got := s.used.Load(); run.Outcome != nightcrier.StateSuccess || got == nil || got.InputTokens != 400 || got.APIRequests != 5 {
+		t.Errorf("%s: %s, %q; it used %+v", run.Outcome, run.FailureReason, rows, got)
+	}
+}

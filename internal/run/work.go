@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
@@ -24,6 +25,8 @@ type Work struct {
 	frozen Order // as it was handed over
 	input  map[string]any
 	done   map[string]nightcrier.Step // by id
+	// earlier is what rounds used after which a step was done again.
+	earlier nightcrier.Usage
 	// previous is the step before, for what it hands on.
 	previous *pipeline.Step
 	// stopped is why no more is done, "" while the run goes on.
@@ -111,7 +114,7 @@ func Checkpoint[T any](w *Work, name string, do func(context.Context, *Session) 
 			row.State, row.StartedAt = nightcrier.StateRunning, got.From
 			w.rows = append(w.rows, row)
 		}
-		if err := w.showRows(c); err != nil {
+		if err := w.showRows(c); err != nil && !workspace.DiskFault(err) { // there may be room for them later
 			return got, err
 		}
 		got.Interrupted, err = w.interruptible(c, func(c context.Context) (err error) { got.Value, err = do(c, s); return err })

@@ -241,9 +241,13 @@ type clusters struct {
 	access func(ctx context.Context, cluster, namespace string) (*backend.Credential, string)
 	now    func() time.Time
 	labels map[string]string
+	err    error // of a look
 }
 
 func (c *clusters) Look(l Look) (View, error) {
+	if c.err != nil {
+		return View{}, c.err
+	}
 	return View{kept.Cluster{Reader: c.reader(l.Cluster, l.Mask, l.Audit), Now: c.now()}, func() error { return nil }}, nil
 }
 

@@ -1,6 +1,7 @@
 package triage
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,27 +31,34 @@ type health struct {
 	Incomplete string              `json:"incomplete"`
 	// Summary is the same in words.
 	Summary string `json:"summary"`
-	// Failure is why nothing could be looked at, "" for most.
-	Failure string `json:"failure,omitempty"`
+	// Failure is why nothing could be looked at, "" for most, and Class what kind of failure that is.
+	Failure string                  `json:"failure,omitempty"`
+	Class   nightcrier.FailureClass `json:"class,omitempty"`
 }
 
 // lookAtHealth is an action for runs about anything: our rules look at a cluster that the input
 // names. An agent has no part in it.
 func (t *Triage) lookAtHealth(w *run.Work) (run.Done, error) {
-	found, err := checkpoint(t, w, "look", func(c context.Context, s *session) (health, error) { return s.readHealth(c) })
+	found, err := checkpoint(t, w, "look", func(c context.Context, s *session) (health, error) {
+		h, err := s.readHealth(c)
+		if err == nil || run.CanBeRepeated(c, err) {
+			return h, err
+		}
+		return health{Failure: err.Error(), Class: run.ClassOf(err, nightcrier.FailInternal)}, nil
+	})
 	done := run.Done{Result: w.Result}
 	switch {
 	case err != nil:
 		return done, err
 	case found.Failure != "":
-		done.Class, done.Reason = nightcrier.FailInternal, found.Failure
+		done.Class, done.Reason = cmp.Or(found.Class, nightcrier.FailInternal), found.Failure
 		return done, nil
 	}
 	done.Output, err = json.Marshal(found)
 	return done, err
 }
 
-// readHealth looks. What cannot be repeated is said in the result.
+// readHealth looks. That there is nothing to look at is said in the result.
 func (s *session) readHealth(ctx context.Context) (health, error) {
 	h := health{}
 	if h.Cluster, h.Namespace = s.Target(); s.Incident.ID == "" {

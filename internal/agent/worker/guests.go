@@ -37,7 +37,7 @@ type host struct {
 }
 
 // openHost makes this process the one that takes in attempts, nil where another does.
-func openHost(home workdir.Dir) *host {
+func openHost(home workdir.Dir, log *slog.Logger) *host {
 	self, err := os.Executable()
 	if err != nil {
 		return nil
@@ -51,15 +51,7 @@ func openHost(home workdir.Dir) *host {
 		lock.Close()
 		return nil
 	}
-	h.all.Go(func() {
-		for {
-			conn, err := h.listener.Accept()
-			if err != nil {
-				return
-			}
-			h.all.Go(func() { h.takeGuest(conn) })
-		}
-	})
+	h.all.Go(func() { acceptAll(h.listener, log, &h.all, h.takeGuest) })
 	return h
 }
 

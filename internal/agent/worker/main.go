@@ -75,7 +75,7 @@ func Main(ctx context.Context, dir string, stdin io.Reader, log io.Writer) int {
 		return 0 // another one is at work, or was
 	}
 	if w.spec.SharesProcess() {
-		defer openHost(workdir.Dir(filepath.Dir(dir))).close() // when its own attempt is free of its lock
+		defer openHost(workdir.Dir(filepath.Dir(dir)), logger).close() // when its own attempt is free of its lock
 	}
 	defer w.lock.Close()
 	_, _ = fmt.Fprintln(ready, "ok")

@@ -37,29 +37,34 @@ func (s *server) listenSocket() (err error) {
 	return nil
 }
 
+func (s *server) acceptFollowers(l net.Listener) {
+	acceptAll(l, s.log, &s.conns, func(conn net.Conn) {
+		defer conn.Close()
+		if err := s.serveConn(conn); err != nil {
+			s.log.Debug("a follower went away", "error", err)
+		}
+	})
+}
+
 // socketPause spaces out the attempts at a socket that fails: where there are too many
 // open files, say, the next one fails at once as well, and would go on to.
 var socketPause = retry.Backoff{Min: 5 * time.Millisecond, Max: time.Second}
 
-func (s *server) acceptFollowers(l net.Listener) {
+// acceptAll serves whoever comes, until the listener is closed.
+func acceptAll(l net.Listener, log *slog.Logger, all *sync.WaitGroup, serve func(net.Conn)) {
 	for failures := 0; ; {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			s.log.Warn("worker's socket", "error", err)
+			log.Warn("worker's socket", "error", err)
 			failures++
 			time.Sleep(socketPause.Wait(failures))
 			continue
 		}
 		failures = 0
-		s.conns.Go(func() {
-			defer conn.Close()
-			if err := s.serveConn(conn); err != nil {
-				s.log.Debug("a follower went away", "error", err)
-			}
-		})
+		all.Go(func() { serve(conn) })
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 	unchanged = "unchanged"
 	deleted   = "deleted"
 	failed    = "failed"
+	unknown   = "unknown" // the API server gave no answer
 	notTried  = "not tried"
 )
 
@@ -315,7 +316,11 @@ func (s *Set) recordWrite(w Write, do func(*Write) error) error {
 	}
 	err := do(&w)
 	if w.At = s.cfg.Now().UTC(); err != nil {
-		w.Outcome = failed + ": " + string(s.cfg.Mask([]byte(text.CutLine(err.Error(), 500))))
+		w.Outcome = failed
+		if nightcrier.CodeOf(err) == nightcrier.Unreachable { // it may have been made
+			w.Outcome = unknown
+		}
+		w.Outcome += ": " + string(s.cfg.Mask([]byte(text.CutLine(err.Error(), 500))))
 	}
 	if recordErr := s.cfg.Record(w); recordErr != nil && err == nil {
 		return nightcrier.Errorf(nightcrier.CodeOf(recordErr), "%s %s %s/%s is done, and cannot be recorded: %w", w.Verb, w.Kind, w.Namespace, w.Name, recordErr)

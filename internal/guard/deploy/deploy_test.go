@@ -341,6 +341,18 @@ func TestAMomentLater(t *testing.T) {
 	}
 }
 
+// Of a write to which the API server gives no answer the record does not say that it was not made.
+func TestNoAnswerIsUnknown(t *testing.T) {
+	b := newBench(t)
+	ctx, stop := context.WithCancel(t.Context())
+	b.cfg.Record = func(w deploy.Write) error { stop(); return b.record(w) }
+	b.restart(t)
+	said, _, err := b.call(ctx, "kubectl_apply", map[string]any{"manifest": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: ours}"})
+	if err == nil || len(b.writes) != 2 || !strings.HasPrefix(b.writes[1].Outcome, "unknown: ") {
+		t.Errorf("%s, %v; recorded %+v", said, err, b.writes)
+	}
+}
+
 // Credentials that can do more than the tools need are refused, with what to do.
 func TestCredentialsThatAreRefused(t *testing.T) {
 	api := kubetest.Start(t)

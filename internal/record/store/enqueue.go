@@ -132,7 +132,7 @@ func (t *tx) enqueueRun(n NewRun) (Enqueued, error) {
 	}
 	var e Enqueued
 	if n.Policy == CancelPrevious {
-		if err := t.supersedeRuns(&e, run); err != nil {
+		if err := t.supersedeRuns(&e, run, nightcrier.Queued); err != nil {
 			return e, err
 		}
 	}
@@ -145,14 +145,16 @@ func (t *tx) enqueueRun(n NewRun) (Enqueued, error) {
 	}
 	e.Dropped = append(e.Dropped, full...)
 	t.queueChanged = true
-	e.Run, err = t.runByID(id)
-	return e, err
+	if e.Run, err = t.runByID(id); err != nil || n.Policy != CancelPrevious || e.Run.Status == nightcrier.Dropped {
+		return e, err // what is under way is not stopped for a run that will not happen
+	}
+	return e, t.supersedeRuns(&e, run, nightcrier.Admitted)
 }
 
-// supersedeRuns drops the queued runs of the pipeline and key of next, and asks the
-// admitted one to stop.
-func (t *tx) supersedeRuns(e *Enqueued, next nightcrier.Run) error {
-	earlier, err := t.listRuns(`run_key = ? AND pipeline = ? AND subject_kind <> 'incident' AND status IN ('queued', 'admitted') ORDER BY queued_at, id`, next.Key, next.Pipeline)
+// supersedeRuns drops the runs of the pipeline and key of next that are queued, or asks the one that
+// is admitted to stop.
+func (t *tx) supersedeRuns(e *Enqueued, next nightcrier.Run, which nightcrier.RunStatus) error {
+	earlier, err := t.listRuns(`run_key = ? AND pipeline = ? AND subject_kind <> 'incident' AND status = ? ORDER BY queued_at, id`, next.Key, next.Pipeline, string(which))
 	for _, run := range earlier {
 		if err != nil {
 			break

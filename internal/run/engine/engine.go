@@ -83,18 +83,16 @@ const branchPoll = 50 * time.Millisecond
 // order, when all have ended. Each has checkpoints of its own, and goes on after a crash by
 // itself. An error is one of theirs, which is recorded, or that the engine stops.
 func RunBranches[T any](ctx Context, branches []Branch) ([]T, error) {
-	handles := make([]dbos.WorkflowHandle[string], len(branches))
-	for i, b := range branches {
-		raw, err := json.Marshal(b.Input)
-		if err != nil {
-			return nil, fmt.Errorf("engine: encode the input of %s: %w", b.Name, err)
+	var handles []dbos.WorkflowHandle[string]
+	var failed error
+	for _, b := range branches {
+		h, err := startBranch(ctx, b)
+		if failed = err; err != nil {
+			break // those before it go on, and are waited for
 		}
-		if handles[i], err = dbos.RunWorkflow(ctx.dbos, ctx.engine.dispatchCall, call{Name: b.Workflow, Input: raw}, dbos.WithWorkflowID(ctx.id+"/"+b.Name)); err != nil {
-			return nil, unreachableError("start "+b.Name, err)
-		}
+		handles = append(handles, h)
 	}
 	results := make([]T, len(branches))
-	var failed error
 	for i, h := range handles {
 		raw, err := awaitBranch(ctx, h)
 		if err == nil {
@@ -105,6 +103,15 @@ func RunBranches[T any](ctx Context, branches []Branch) ([]T, error) {
 		}
 	}
 	return results, failed
+}
+
+func startBranch(ctx Context, b Branch) (dbos.WorkflowHandle[string], error) {
+	raw, err := json.Marshal(b.Input)
+	if err != nil {
+		return nil, fmt.Errorf("engine: encode the input of %s: %w", b.Name, err)
+	}
+	h, err := dbos.RunWorkflow(ctx.dbos, ctx.engine.dispatchCall, call{Name: b.Workflow, Input: raw}, dbos.WithWorkflowID(ctx.id+"/"+b.Name))
+	return h, unreachableError("start "+b.Name, err)
 }
 
 // awaitBranch returns what a branch returned. Of one that another process began the library asks

@@ -80,7 +80,8 @@ func giveUp(d workdir.Dir, err error) error {
 }
 
 // joinProcess asks the process that takes in attempts for one more. It reports whether there is one
-// that has taken it; an error says that it has, and what became of that.
+// that has taken it; an error says that it has, and what became of that. One that ended without a
+// word has not: should it have claimed the attempt, a process of its own finds that out.
 func (b Backend) joinProcess(ctx context.Context, name string, sec backend.Secrets) (taken bool, err error) {
 	secrets, err := json.Marshal(sec)
 	if err != nil {
@@ -98,7 +99,7 @@ func (b Backend) joinProcess(ctx context.Context, name string, sec backend.Secre
 		return false, nil
 	}
 	word, err := readWord(ctx, conn)
-	if err == nil && (word == "" || word == workdir.NotTaken) {
+	if word == "" && !errors.Is(err, os.ErrDeadlineExceeded) || word == workdir.NotTaken {
 		return false, nil
 	}
 	return true, wordError(ctx, word, err)

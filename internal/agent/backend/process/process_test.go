@@ -163,6 +163,30 @@ func TestStrays(t *testing.T) {
 	}
 }
 
+// A process that ends while it is asked to take an attempt in has not taken it.
+func TestWhoHangsUpTakesNobodyIn(t *testing.T) {
+	b := Backend{Dir: t.TempDir(), Command: []string{os.Args[0]}}
+	l, err := workdir.Dir(b.Dir).ListenSocket()
+	must(t, err)
+	defer l.Close()
+	for name, read := range map[string]int{"unread": 1, "read": 1 << 20} {
+		ended := make(chan error, 1)
+		go func() {
+			conn, err := l.Accept()
+			if err == nil {
+				_, err = conn.Read(make([]byte, read))
+				err = errors.Join(err, conn.Close())
+			}
+			ended <- err
+		}()
+		taken, err := b.joinProcess(t.Context(), nightcrier.NewID()+"-1", backend.Secrets{})
+		if taken || err != nil {
+			t.Errorf("%s: taken %v, %v", name, taken, err)
+		}
+		must(t, <-ended)
+	}
+}
+
 // One directory that cannot be read hides no other worker, and who looks at one is not taken for
 // it.
 func TestListIsOfAll(t *testing.T) {

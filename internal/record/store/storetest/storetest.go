@@ -71,6 +71,7 @@ var suite = map[string]func(*testing.T, *bench){
 	"subject/past":              importRuns,
 	"subject/queue":             queueOfAll,
 	"subject/cancel previous":   cancelPrevious,
+	"subject/cancel for none":   cancelForNone,
 	"subject/deadline":          deadlinePasses,
 	"subject/cancel":            cancelAnyRun,
 	"subject/retry":             retryAnyRun,

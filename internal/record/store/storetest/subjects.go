@@ -244,6 +244,24 @@ func cancelPrevious(t *testing.T, b *bench) {
 	}
 }
 
+// A run for which the queue has no room stops none that is under way.
+func cancelForNone(t *testing.T, b *bench) {
+	n := newCall("pr")
+	n.Policy, n.QueueMax = store.CancelPrevious, 1
+	running := b.enqueueRun(t, n).Run
+	b.admitRun(t)
+	other := newCall("other")
+	other.Severity = nightcrier.Critical
+	b.enqueueRun(t, other)
+	if e := b.enqueueRun(t, n); e.Run.Status != nightcrier.Dropped || len(e.Dropped) != 1 || len(e.Stopping) != 0 || b.readRun(t, running.ID).CancelRequested {
+		t.Errorf("%+v, and the earlier one is %+v", e, b.readRun(t, running.ID))
+	}
+	b.drainQueue(t, generousLimits())
+	if e := b.enqueueRun(t, n); e.Run.Status != nightcrier.Queued || len(e.Stopping) != 1 {
+		t.Errorf("with room: %+v", e)
+	}
+}
+
 func deadlinePasses(t *testing.T, b *bench) {
 	n := newCall("a")
 	n.Deadline = b.clock.Now().Add(time.Minute)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,6 +30,7 @@ func Exercise(t *testing.T, fresh func(t *testing.T) engine.Options) {
 		"prune deletes the checkpoints of the ended":  testPrune,
 		"prune leaves a workflow its branches":        testPruneBranches,
 		"stop while branches go on that were resumed": testStopResumedBranches,
+		"branches that were begun are waited for":     testHalfBegun,
 		"an unknown workflow is refused":              unknownWorkflow,
 	}
 	for name, fn := range cases {
@@ -392,6 +394,40 @@ func testStopResumedBranches(t *testing.T, o engine.Options) {
 		t.Errorf("the branches came to %q", all)
 	}
 	stopEngine(t, e)
+}
+
+// Where a branch cannot be begun, none is left running behind the workflow.
+func testHalfBegun(t *testing.T, o engine.Options) {
+	gate, begun := make(chan struct{}), make(chan struct{})
+	var over atomic.Bool
+	ended := make(chan error, 1)
+	e := openEngine(t, o)
+	e.Register("w", func(ctx engine.Context, _ string, _ []byte) error {
+		_, err := engine.RunBranches[string](ctx, []engine.Branch{{Name: "a", Workflow: "branch"}, {Name: "b", Workflow: "branch", Input: func() {}}})
+		if !over.Load() {
+			err = errors.New("a branch goes on")
+		}
+		ended <- err
+		return nil
+	})
+	e.Register("branch", func(ctx engine.Context, _ string, _ []byte) error {
+		close(begun)
+		<-gate
+		over.Store(true)
+		return ctx.Return("done")
+	})
+	if err := e.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	defer stopEngine(t, e)
+	if err := e.Start("w", "r", nil); err != nil {
+		t.Fatal(err)
+	}
+	awaitClosed(t, begun)
+	close(gate)
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "encode the input of b") {
+		t.Errorf("it ends with %v", err)
+	}
 }
 
 // What a branch came to is asked for when all of them have ended, by whichever process is there.

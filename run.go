@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -127,6 +128,17 @@ func (r Run) Cluster() string {
 		return ""
 	}
 	return r.Key
+}
+
+// DoneBy are the executors of its steps or, where it shows none that was done, who is to do it.
+func (r Run) DoneBy() string {
+	var all []string
+	for _, s := range r.Steps {
+		if s.Executor != "" && !slices.Contains(all, s.Executor) {
+			all = append(all, s.Executor)
+		}
+	}
+	return cmp.Or(strings.Join(all, ", "), r.Executor)
 }
 
 // WhyUnsuccessful says why a run that has ended did not succeed: who stopped it, where it was

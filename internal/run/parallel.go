@@ -53,7 +53,7 @@ func (w *Work) doSideBySide(at int) error {
 			return err
 		}
 		if why != "" {
-			w.row.Skipped = why
+			w.skipStep(why)
 			if err := w.keepBeside(step, arrived{Row: w.row}); err != nil {
 				return err
 			}

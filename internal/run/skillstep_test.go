@@ -136,6 +136,9 @@ func TestAStepExecutesASkill(t *testing.T) {
 	if a := specs["first"]; a.MaxTurns != 7 || a.Timeout.Seconds() != 90 || a.Executor != "claude-code" || a.Budget.Step.Money.Dollars() != 0.1 || a.Cluster != "" {
 		t.Errorf("%+v", a.Spec)
 	}
+	if rows, err := s.store.Steps(t.Context(), o.RunID); err != nil || rows[0].Executor != "claude-code" || rows[0].Model != specs["first"].Model {
+		t.Errorf("the first step is done by %+v, %v", rows, err)
+	}
 	if got := s.clusters.asked; len(got) != 1 || got[0] != "stolen/x" || specs["third"].Cluster != "" || specs["fourth"].Cluster != "stolen" {
 		t.Errorf("looked into %q", got)
 	}

@@ -72,7 +72,7 @@ func (w *Work) doStep(phase *pipeline.Phase, step *pipeline.Step) error {
 		return err
 	}
 	if why != "" {
-		w.row.State, w.row.Skipped = nightcrier.StateCreated, why
+		w.skipStep(why)
 		return w.keepStep(step)
 	}
 	if err := w.doRounds(phase, step); err != nil {
@@ -133,6 +133,9 @@ func (w *Work) enter(step *pipeline.Step, round int) {
 	w.Order.Agent.Budget.Step.BoundMoney(step.BudgetUSD)
 	if step.Timeout > 0 {
 		w.Order.Agent.Timeout = step.Timeout
+	}
+	if step.Action == "" {
+		w.row.Executor, w.row.Model = w.Order.Agent.Executor, w.Order.Agent.Model
 	}
 }
 
@@ -219,6 +222,11 @@ func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
 		w.failStep(done.Class, done.Reason)
 	}
 	return nil
+}
+
+// skipStep has the step that is under way not be done: nobody does it.
+func (w *Work) skipStep(why string) {
+	w.row.State, w.row.Skipped, w.row.Executor, w.row.Model = nightcrier.StateCreated, why, "", ""
 }
 
 // failStep has the attempt that is under way fail.

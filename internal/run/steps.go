@@ -259,7 +259,7 @@ func (w *Work) noteDone(step *pipeline.Step, row nightcrier.Step) {
 	case row.State == nightcrier.StateCancelled:
 		w.stopped = "the run was cancelled"
 	case step.OnFailure != pipeline.Continue && (step.OnFailure != pipeline.Retry || step.Required):
-		w.stopped = "the step " + step.ID + " failed: " + row.FailureReason
+		w.stopped, w.stoppedFor = "the step "+step.ID+" failed", row.FailureReason
 	}
 }
 
@@ -332,6 +332,9 @@ func (w *Work) conclude(s *Session) Outcome {
 		return out
 	}
 	out.State, out.Reason, out.Class = nightcrier.StateFailed, w.stopped, nightcrier.FailInternal
+	if w.stoppedFor != "" {
+		out.Reason += ": " + w.stoppedFor
+	}
 	for _, step := range w.frozen.Pipeline.Definition.AllSteps() {
 		if row := w.done[step.ID]; row.State.Terminal() && row.State != nightcrier.StateSuccess && (step.OnFailure != pipeline.Continue || row.State == nightcrier.StateCancelled) {
 			out.State, out.Class = row.State, row.FailureClass

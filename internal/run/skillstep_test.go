@@ -133,7 +133,7 @@ func TestAStepExecutesASkill(t *testing.T) {
 	if strings.Contains(read("second", ".claude/skills/teller/SKILL.md"), "Bash") {
 		t.Error("a skill granted itself a tool")
 	}
-	if a := specs["first"]; a.MaxTurns != 7 || a.Timeout.Seconds() != 90 || a.Executor != "claude-code" || a.Budget.Step.Money.Dollars() != 0.1 || a.Cluster != "" {
+	if a := specs["first"]; a.MaxTurns != 7 || a.Timeout.Seconds() != 90 || a.Executor != "claude-code" || a.Budget.Step.Money.Dollars() != 0.1 || !strings.HasPrefix(a.Budget.Step.MoneyOf, "the budget of the skill shop/") || a.Cluster != "" {
 		t.Errorf("%+v", a.Spec)
 	}
 	if rows, err := s.store.Steps(t.Context(), o.RunID); err != nil || rows[0].Executor != "claude-code" || rows[0].Model != specs["first"].Model {

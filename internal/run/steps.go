@@ -128,9 +128,9 @@ func (w *Work) enter(step *pipeline.Step, round int) {
 	if of.Parallel {
 		w.row.Beside = of.StepIDs()
 	}
-	w.Order.Agent.Budget.Run.BoundMoney(w.frozen.Pipeline.Definition.BudgetUSD)
+	w.Order.boundByPipeline()
 	w.step = w.applySkill(step)
-	w.Order.Agent.Budget.Step.BoundMoney(step.BudgetUSD)
+	w.Order.Agent.Budget.Step.BoundMoney(step.BudgetUSD, "the budget of the step "+step.ID)
 	if step.Timeout > 0 {
 		w.Order.Agent.Timeout = step.Timeout
 	}

@@ -182,6 +182,9 @@ phases:
 				if spec.StepID != w || spec.Budget.Run.Money.Dollars() != 3 || spec.Budget.Step.Money.Dollars() != 1.25 {
 					t.Errorf("%s spends from %s, at most %s", w, spec.StepID, spec.Budget.Step.Money)
 				}
+				if of := spec.Budget.Step.MoneyOf; !strings.Contains(of, "the budget of the pipeline p, for 2 steps") {
+					t.Errorf("%s spends what is %q", w, of)
+				}
 			}
 		}
 		if !found {
@@ -362,6 +365,10 @@ func TestTheBoundsOfAStep(t *testing.T) {
 		}
 		if want := map[string]float64{"b": 1, "c": 9}[spec.Step]; spec.Budget.Step.Money.Dollars() != want || spec.Budget.Run.Money.Dollars() != 3 {
 			t.Errorf("%s may spend %s, want $%.2f", spec.Step, spec.Budget.Step.Money, want)
+		}
+		of := map[string]string{"b": "the budget of the step b", "c": "the budget of the step c"}[spec.Step]
+		if spec.Budget.Run.MoneyOf != "the budget of the pipeline p" || spec.Budget.Step.MoneyOf != of {
+			t.Errorf("%s spends %q, %q", spec.Step, spec.Budget.Run.MoneyOf, spec.Budget.Step.MoneyOf)
 		}
 		if spec.Step == "b" && spec.Timeout != 7*time.Second || spec.Timeout <= 0 || spec.Timeout > 30*time.Second {
 			t.Errorf("%s has %s", spec.Step, spec.Timeout)

@@ -213,9 +213,11 @@ const (
 	FailCrash         FailureClass = "crash"
 	FailLost          FailureClass = "lost"
 	FailInvalidOutput FailureClass = "invalid_output"
-	FailDisk          FailureClass = "disk"
-	FailTimeout       FailureClass = "timeout"
-	FailCancelled     FailureClass = "cancelled"
+	// FailInput is what the run was called with, such as a cluster that there is not.
+	FailInput     FailureClass = "invalid_input"
+	FailDisk      FailureClass = "disk"
+	FailTimeout   FailureClass = "timeout"
+	FailCancelled FailureClass = "cancelled"
 	// FailInternal is a step of ours that failed, for any reason but the disk.
 	FailInternal FailureClass = "internal"
 )

@@ -1,6 +1,7 @@
 package triage
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,8 +31,9 @@ type health struct {
 	Incomplete string              `json:"incomplete"`
 	// Summary is the same in words.
 	Summary string `json:"summary"`
-	// Failure is why nothing could be looked at, "" for most.
-	Failure string `json:"failure,omitempty"`
+	// Failure is why nothing could be looked at, "" for most, and Class whose failure it is, "" for ours.
+	Failure string                  `json:"failure,omitempty"`
+	Class   nightcrier.FailureClass `json:"class,omitempty"`
 }
 
 // lookAtHealth is an action for runs about anything: our rules look at a cluster that the input
@@ -43,7 +45,7 @@ func (t *Triage) lookAtHealth(w *run.Work) (run.Done, error) {
 	case err != nil:
 		return done, err
 	case found.Failure != "":
-		done.Class, done.Reason = nightcrier.FailInternal, found.Failure
+		done.Class, done.Reason = cmp.Or(found.Class, nightcrier.FailInternal), found.Failure
 		return done, nil
 	}
 	done.Output, err = json.Marshal(found)
@@ -57,7 +59,7 @@ func (s *session) readHealth(ctx context.Context) (health, error) {
 		if names := s.Clusters.Names(); h.Cluster == "" && len(names) == 1 {
 			h.Cluster = names[0]
 		} else if !slices.Contains(names, h.Cluster) {
-			h.Failure = describeNoCluster(h.Cluster, names)
+			h.Failure, h.Class = describeNoCluster(h.Cluster, names), nightcrier.FailInput
 			return h, nil
 		}
 	}

@@ -283,7 +283,7 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 		{"none", `{}`, nightcrier.NotFound, "(looked in"},
 		{"l", `{}`, nightcrier.Conflict, "dev/none"},
 		{"k8s-incident-triage", `{}`, nightcrier.Conflict, "nightcrier triage"},
-		{"p", `{}`, nightcrier.Invalid, "concurrency.key"},
+		{"p", `{}`, nightcrier.Invalid, "concurrency.key: the input has no app: give it, as with --input app=…"},
 		{"p", `[]`, nightcrier.Invalid, "no JSON object"},
 	} {
 		if _, err := call(c.pipeline, c.input); nightcrier.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.says) {

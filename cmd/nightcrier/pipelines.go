@@ -76,15 +76,15 @@ func (p *program) openPipelines(cmd *cobra.Command) (*pipeline.Library, pipeline
 	return library, pipeline.Skills{Library: skills, Agent: cfg.AgentOfSkill}, problems, nil
 }
 
-// findPipeline returns one pipeline, and says what is wrong with other files when there is
-// none of that name.
+// findPipeline returns one pipeline, and says what is wrong with the files when there is none of
+// that name.
 func (p *program) findPipeline(cmd *cobra.Command, name string) (*pipeline.Entry, pipeline.Resolver, error) {
 	library, skills, problems, err := p.openPipelines(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
 	e, err := library.Find(name)
-	if err != nil {
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		p.printProblems(problems)
 	}
 	return e, skills, err

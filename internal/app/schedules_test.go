@@ -282,6 +282,7 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 	}{
 		{"none", `{}`, nightcrier.NotFound, "(looked in"},
 		{"l", `{}`, nightcrier.Conflict, "dev/none"},
+		{"b", `{}`, nightcrier.Conflict, "/b.yaml:3: steps[0].skil: is not a key: did you mean skill?"},
 		{"k8s-incident-triage", `{}`, nightcrier.Conflict, "nightcrier triage"},
 		{"p", `{}`, nightcrier.Invalid, "concurrency.key: the input has no app: give it, as with --input app=…"},
 		{"p", `[]`, nightcrier.Invalid, "no JSON object"},

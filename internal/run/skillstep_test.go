@@ -162,7 +162,7 @@ func TestWhatCannotBeExecutedIsSaidAtTheFreeze(t *testing.T) {
 		"not there":     {"{skill: shop/none}", "there is no skill shop/none"},
 		"a report":      {"{skill: shop/plain, deliverable: report}", "step shop-plain: the skill plain delivers no report"},
 		"troubleshoots": {"{skill: sre/k8s-troubleshooter}", "give the step deliverable: report"},
-		"a bad schema":  {"{skill: shop/schema}", "deliver: is no JSON Schema"},
+		"a bad schema":  {"{skill: shop/schema}", "deliver.schema: is no JSON Schema"},
 		"leads out":     {"{skill: ../plain}", "which is no skill: write domain/name"},
 		"files leave":   {"{skill: shop/leaves}", "deliver: files:"},
 		"only answers":  {"{skill: shop/answers}", "can write no files"},

@@ -173,6 +173,9 @@ func (p *program) printPipeline(s shownPipeline) {
 			t.addRow(cell{row[0], dim}, plainCell(row[1]))
 		}
 	}
+	for _, n := range d.Notifications {
+		t.addRow(cell{"tells", dim}, plainCell(n.String()))
+	}
 	if s.Lacks != "" {
 		t.addRow(cell{"lacks", yellow}, plainCell(s.Lacks))
 	}

@@ -64,7 +64,7 @@ type foundPipelines struct {
 // with files is the caller's to say.
 func (p *program) openPipelines(cmd *cobra.Command) (*pipeline.Library, pipeline.Resolver, []pipeline.Problem, error) {
 	cfg, warnings, err := p.loadWithWarnings(cmd)
-	p.printWarnings(slices.DeleteFunc(warnings, func(w config.Warning) bool { return w.Key == "pipelines_dir" }))
+	p.printWarnings(slices.DeleteFunc(warnings, func(w config.Warning) bool { return w.Key == "pipelines_dir" || w.IsOfAgent() }))
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -23,6 +23,18 @@ func TestIDs(t *testing.T) {
 	}
 }
 
+func TestWhoDidARun(t *testing.T) {
+	for want, steps := range map[string][]Step{
+		"codex":            nil,
+		"llm":              {{ID: "look"}, {ID: "a", Executor: "llm"}, {ID: "a", Attempt: 2, Executor: "llm"}, {ID: "left out"}},
+		"llm, claude-code": {{ID: "a", Executor: "llm"}, {ID: "b", Executor: "claude-code"}},
+	} {
+		if got := (Run{Executor: "codex", Steps: steps}).DoneBy(); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+}
+
 func TestSeverityWords(t *testing.T) {
 	for word, want := range map[string]Severity{"critical": Critical, " WARN ": Warning, "page": Critical, "high": ErrorSeverity, "Normal": Info} {
 		if got, ok := ParseSeverity(word); !ok || got != want {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -129,6 +130,17 @@ func (r Run) Cluster() string {
 	return r.Key
 }
 
+// DoneBy are the executors of its steps or, where it shows none that was done, who is to do it.
+func (r Run) DoneBy() string {
+	var all []string
+	for _, s := range r.Steps {
+		if s.Executor != "" && !slices.Contains(all, s.Executor) {
+			all = append(all, s.Executor)
+		}
+	}
+	return cmp.Or(strings.Join(all, ", "), r.Executor)
+}
+
 // WhyUnsuccessful says why a run that has ended did not succeed: who stopped it, where it was
 // stopped.
 func (r Run) WhyUnsuccessful() string {
@@ -201,9 +213,11 @@ const (
 	FailCrash         FailureClass = "crash"
 	FailLost          FailureClass = "lost"
 	FailInvalidOutput FailureClass = "invalid_output"
-	FailDisk          FailureClass = "disk"
-	FailTimeout       FailureClass = "timeout"
-	FailCancelled     FailureClass = "cancelled"
+	// FailInput is what the run was called with, such as a cluster that there is not.
+	FailInput     FailureClass = "invalid_input"
+	FailDisk      FailureClass = "disk"
+	FailTimeout   FailureClass = "timeout"
+	FailCancelled FailureClass = "cancelled"
 	// FailInternal is a step of ours that failed, for any reason but the disk.
 	FailInternal FailureClass = "internal"
 )

@@ -17,8 +17,12 @@ type Step struct {
 	// AfterEnd says that it is done when the run has ended, as what tells of it.
 	AfterEnd bool `json:"afterEnd,omitempty"`
 	// Uses is the skill, or "action:" and the action.
-	Uses  string `json:"uses,omitempty"`
-	State State  `json:"state"`
+	Uses string `json:"uses,omitempty"`
+	// Executor and Model are who does it, and what that asks; of an action neither, and no Model where
+	// the executor chooses.
+	Executor string `json:"executor,omitempty"`
+	Model    string `json:"model,omitempty"`
+	State    State  `json:"state"`
 	// Skipped says why it was not to be done; its state stays created then.
 	Skipped       string       `json:"skipped,omitempty"`
 	FailureClass  FailureClass `json:"failureClass,omitempty"`

@@ -40,6 +40,7 @@ func TestClusterHealth(t *testing.T) {
 		})
 		steps, err := h.Store().Steps(t.Context(), r.ID)
 		h.must(err)
+		h.want(outcome == nightcrier.StateSuccess || r.FailureClass == nightcrier.FailInput, "%s of %s failed as %s", pipeline, input, r.FailureClass)
 		said := r.FailureReason
 		for _, s := range steps {
 			said += string(s.Output)

@@ -135,7 +135,7 @@ func call(ts *testscript.TestScript, s *store.Store) {
 	now := time.Now()
 	for _, step := range []nightcrier.Step{
 		{ID: "collect", Uses: "action:collect", State: nightcrier.StateSuccess, Output: []byte(`{"guests": 3}`)},
-		{ID: "speak", Uses: "org/speaker", State: nightcrier.StateFailed, FailureReason: "no voice\x1b[2J"},
+		{ID: "speak", Uses: "org/speaker", Executor: "llm", State: nightcrier.StateFailed, FailureReason: "no voice\x1b[2J"},
 	} {
 		step.RunID, step.Attempt, step.StartedAt, step.EndedAt = e.Run.ID, 1, now, now.Add(time.Second)
 		ts.Check(s.SaveSteps(ctx, step))

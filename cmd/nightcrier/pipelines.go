@@ -64,7 +64,7 @@ type foundPipelines struct {
 // with files is the caller's to say.
 func (p *program) openPipelines(cmd *cobra.Command) (*pipeline.Library, pipeline.Resolver, []pipeline.Problem, error) {
 	cfg, warnings, err := p.loadWithWarnings(cmd)
-	p.printWarnings(slices.DeleteFunc(warnings, func(w config.Warning) bool { return w.Key == "pipelines_dir" }))
+	p.printWarnings(slices.DeleteFunc(warnings, func(w config.Warning) bool { return w.Key == "pipelines_dir" || w.IsOfAgent() }))
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -76,15 +76,15 @@ func (p *program) openPipelines(cmd *cobra.Command) (*pipeline.Library, pipeline
 	return library, pipeline.Skills{Library: skills, Agent: cfg.AgentOfSkill}, problems, nil
 }
 
-// findPipeline returns one pipeline, and says what is wrong with other files when there is
-// none of that name.
+// findPipeline returns one pipeline, and says what is wrong with the files when there is none of
+// that name.
 func (p *program) findPipeline(cmd *cobra.Command, name string) (*pipeline.Entry, pipeline.Resolver, error) {
 	library, skills, problems, err := p.openPipelines(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
 	e, err := library.Find(name)
-	if err != nil {
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
 		p.printProblems(problems)
 	}
 	return e, skills, err
@@ -172,6 +172,9 @@ func (p *program) printPipeline(s shownPipeline) {
 		if row[1] != "" {
 			t.addRow(cell{row[0], dim}, plainCell(row[1]))
 		}
+	}
+	for _, n := range d.Notifications {
+		t.addRow(cell{"tells", dim}, plainCell(n.String()))
 	}
 	if s.Lacks != "" {
 		t.addRow(cell{"lacks", yellow}, plainCell(s.Lacks))

@@ -168,7 +168,7 @@ func (p *program) printWholeRun(run nightcrier.Run, told []store.Notification) {
 	row("Class", plainCell(string(run.FailureClass)))
 	row("Asked to stop", plainCell(run.Cause))
 	row("Priority", severityCell(run.Severity))
-	row("Executor", plainCell(run.Executor))
+	row("Executor", plainCell(run.DoneBy()))
 	row("Triggered by", plainCell(run.TriggeredBy))
 	row("Retry of", plainCell(run.RetryOf))
 	row("From step", plainCell(run.FromStep))
@@ -189,9 +189,9 @@ func (p *program) printWholeRun(run nightcrier.Run, told []store.Notification) {
 	if len(run.Steps) == 0 {
 		return
 	}
-	steps := table{heading: []string{"STEP", "ATTEMPT", "USES", "STATE", "TOOK", "DETAIL"}, expendable: []string{"ATTEMPT", "USES", "DETAIL"}}
+	steps := table{heading: []string{"STEP", "ATTEMPT", "USES", "BY", "STATE", "TOOK", "DETAIL"}, expendable: []string{"ATTEMPT", "BY", "USES", "DETAIL"}}
 	for _, s := range run.Steps {
-		steps.addRow(plainCell(s.ID), plainCell(fmt.Sprint(s.Attempt)), plainCell(s.Uses), plainCell(stepState(s)), plainCell(stepTime(s)), plainCell(stepDetail(s)))
+		steps.addRow(plainCell(s.ID), plainCell(fmt.Sprint(s.Attempt)), plainCell(s.Uses), plainCell(s.Executor), plainCell(stepState(s)), plainCell(stepTime(s)), plainCell(stepDetail(s)))
 	}
 	fmt.Fprintln(p.stdout)
 	p.printTable(steps)

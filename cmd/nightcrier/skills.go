@@ -30,10 +30,11 @@ func (p *program) skillsCommand() *cobra.Command {
 
 var oneSkill = oneArg("skill", "which skill? `nightcrier skills list` shows them")
 
-// loadConfig reads the configuration and tells its warnings.
+// loadConfig reads the configuration for a command that starts no agent, and tells its warnings but
+// those of what an agent lacks.
 func (p *program) loadConfig(cmd *cobra.Command) (*config.Config, error) {
 	cfg, warnings, err := p.loadWithWarnings(cmd)
-	p.printWarnings(warnings)
+	p.printWarnings(slices.DeleteFunc(warnings, config.Warning.IsOfAgent))
 	return cfg, err
 }
 
@@ -387,7 +388,8 @@ costs what its model costs. The exit code is 6 when one does not pass.`}
 	p.formatFlag(cmd, "text", "json")
 	fewConfigFlags(cmd, "skills-sources", "skills-cache-dir", "agent-executor")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		cfg, err := p.loadConfig(cmd)
+		cfg, warnings, err := p.loadWithWarnings(cmd)
+		p.printWarnings(warnings)
 		if err != nil {
 			return err
 		}

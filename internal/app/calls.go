@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
@@ -59,11 +60,21 @@ func (a *Investigator) completeRun(ctx context.Context, n *store.NewRun) error {
 	if n.Key, err = found.EvalKey(ctx, pipeline.Scope{Input: input, Subject: n.Subject}); err != nil {
 		return err
 	}
-	n.Policy, n.QueueMax, n.Executor = store.QueuePolicy(found.Concurrency.Policy), a.cfg.Queue.Max, a.cfg.Agent.Executor
+	n.Policy, n.QueueMax, n.Executor = store.QueuePolicy(found.Concurrency.Policy), a.cfg.Queue.Max, a.firstExecutor(&found.Definition)
 	if len(n.Input) > 0 {
 		n.Input, err = json.Marshal(n.Input)
 	}
 	return err
+}
+
+// firstExecutor is who does the first step that an agent does; where there is none, our rules do all.
+func (a *Investigator) firstExecutor(d *pipeline.Definition) string {
+	for _, name := range d.SkillNames() {
+		if pin, err := a.ResolveSkill(name); err == nil && pin.Agent != nil {
+			return pin.Agent.Executor
+		}
+	}
+	return config.Builtin
 }
 
 // needsIncident names a step that only a run about an incident can do, "" for none.

@@ -248,6 +248,9 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 	for name, file := range map[string]string{
 		"p": "name: p\non: manual\nconcurrency: {key: input.app, policy: cancel-previous}\nsteps:\n  - skill: dev/walker\n",
 		"l": "name: l\non: manual\nsteps:\n  - skill: dev/none\n",
+		"b": "name: b\nsteps:\n  - skil: dev/walker\n",
+		"h": "name: h\nsteps: [{action: health}]\n",
+		"c": "name: c\nsteps: [{action: health}, {skill: dev/coder}, {skill: dev/walker}]\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
@@ -255,6 +258,11 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 	}
 	a := callee(t, dir, time.Now)
 	defer a.store.Close()
+	coder := filepath.Join(dir, "skills", "dev", "coder")
+	if err := errors.Join(os.MkdirAll(coder, 0o700), os.WriteFile(filepath.Join(coder, "SKILL.md"), []byte("# Code\n"), 0o600),
+		os.WriteFile(filepath.Join(coder, "agentura.config.yaml"), []byte("skills: [{name: coder, role: agent}]\nagent: {executor: codex, max_iterations: 3}\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	call := func(pipeline, input string) (nightcrier.Run, error) {
 		return a.StartRun(context.Background(), api.Call{Pipeline: pipeline, Input: []byte(input), By: "ann", Priority: nightcrier.Critical, Deadline: time.Hour})
 	}
@@ -274,12 +282,19 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 	}{
 		{"none", `{}`, nightcrier.NotFound, "(looked in"},
 		{"l", `{}`, nightcrier.Conflict, "dev/none"},
+		{"b", `{}`, nightcrier.Conflict, "/b.yaml:3: steps[0].skil: is not a key: did you mean skill?"},
 		{"k8s-incident-triage", `{}`, nightcrier.Conflict, "nightcrier triage"},
-		{"p", `{}`, nightcrier.Invalid, "concurrency.key"},
+		{"p", `{}`, nightcrier.Invalid, "concurrency.key: the input has no app: give it, as with --input app=…"},
 		{"p", `[]`, nightcrier.Invalid, "no JSON object"},
 	} {
 		if _, err := call(c.pipeline, c.input); nightcrier.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s %s: %s %v", c.pipeline, c.input, nightcrier.CodeOf(err), err)
+		}
+	}
+	// It waits for whoever does its work.
+	for pipeline, executor := range map[string]string{"p": "claude-code", "h": "builtin", "c": "codex"} {
+		if r, err := call(pipeline, `{"app":"c"}`); err != nil || r.Executor != executor {
+			t.Errorf("%s is done by %s, %v", pipeline, r.Executor, err)
 		}
 	}
 }

@@ -43,6 +43,12 @@ func (o Order) WorkspaceID() string {
 	return o.RunID
 }
 
+// boundByPipeline has the run spend no more than its pipeline says.
+func (o *Order) boundByPipeline() {
+	d := &o.Pipeline.Definition
+	o.Agent.Budget.Run.BoundMoney(d.BudgetUSD, "the budget of the pipeline "+d.Name)
+}
+
 // runs are the run, and those whose steps it goes on behind.
 func (o Order) runs() []string {
 	all := []string{o.RunID}

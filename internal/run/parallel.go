@@ -1,13 +1,16 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/run/engine"
 	"nightcrier.dev/nightcrier/internal/run/pipeline"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // BranchWorkflow is the name of the workflow of a step that is done beside others.
@@ -54,7 +57,7 @@ func (w *Work) doSideBySide(at int) error {
 			return err
 		}
 		if why != "" {
-			w.row.Skipped = why
+			w.skipStep(why)
 			if err := w.keepBeside(step, arrived{Row: w.row}); err != nil {
 				return err
 			}
@@ -103,15 +106,16 @@ func (w *Work) keepBeside(step *pipeline.Step, a arrived) error {
 // takes it from the others; that all of them keep to it is counted when they spend.
 func (w *Work) shareBudget(branches []engine.Branch) {
 	o := w.frozen
-	o.Agent.Budget.Run.BoundMoney(o.Pipeline.Definition.BudgetUSD)
+	o.boundByPipeline()
 	limit := o.Agent.Budget.Run.Money
 	if limit == 0 || len(branches) == 0 {
 		return
 	}
+	part := fmt.Sprintf("what this step may spend of what was left (%s, for %s)", cmp.Or(o.Agent.Budget.Run.MoneyOf, "budget.per_run_usd"), text.CountNoun(len(branches), "step"))
 	left := max(limit.Dollars()-w.used().CostUSD, 0) / float64(len(branches))
 	for i := range branches {
 		b := branches[i].Input.(branch)
-		b.Order.Agent.Budget.Step.BoundMoney(max(left, 1e-9)) // 0 would bound nothing
+		b.Order.Agent.Budget.Step.BoundMoney(max(left, 1e-9), part) // 0 would bound nothing
 		branches[i].Input = b
 	}
 }

@@ -203,7 +203,7 @@ func (w *Work) applySkill(step *pipeline.Step) *pipeline.Step {
 		w.Order.Agent = *pin.Agent
 		w.Order.Agent.Budget = bounds
 	}
-	w.Order.Agent.Budget.Step.BoundMoney(pin.BudgetUSD)
+	w.Order.Agent.Budget.Step.BoundMoney(pin.BudgetUSD, "the budget of the skill "+step.Skill)
 	if step.Deliverable != nil || pin.Deliverable == nil {
 		return step
 	}

@@ -135,8 +135,11 @@ func TestAStepExecutesASkill(t *testing.T) {
 	if strings.Contains(read("second", ".claude/skills/teller/SKILL.md"), "Bash") {
 		t.Error("a skill granted itself a tool")
 	}
-	if a := specs["first"]; a.MaxTurns != 7 || a.Timeout.Seconds() != 90 || a.Executor != "claude-code" || a.Budget.Step.Money.Dollars() != 0.1 || a.Cluster != "" {
+	if a := specs["first"]; a.MaxTurns != 7 || a.Timeout.Seconds() != 90 || a.Executor != "claude-code" || a.Budget.Step.Money.Dollars() != 0.1 || !strings.HasPrefix(a.Budget.Step.MoneyOf, "the budget of the skill shop/") || a.Cluster != "" {
 		t.Errorf("%+v", a.Spec)
+	}
+	if rows, err := s.store.Steps(t.Context(), o.RunID); err != nil || rows[0].Executor != "claude-code" || rows[0].Model != specs["first"].Model {
+		t.Errorf("the first step is done by %+v, %v", rows, err)
 	}
 	if got := s.clusters.asked; len(got) != 1 || got[0] != "stolen/x" || specs["third"].Cluster != "" || specs["fourth"].Cluster != "stolen" {
 		t.Errorf("looked into %q", got)
@@ -161,7 +164,7 @@ func TestWhatCannotBeExecutedIsSaidAtTheFreeze(t *testing.T) {
 		"not there":     {"{skill: shop/none}", "there is no skill shop/none"},
 		"a report":      {"{skill: shop/plain, deliverable: report}", "step shop-plain: the skill plain delivers no report"},
 		"troubleshoots": {"{skill: sre/k8s-troubleshooter}", "give the step deliverable: report"},
-		"a bad schema":  {"{skill: shop/schema}", "deliver: is no JSON Schema"},
+		"a bad schema":  {"{skill: shop/schema}", "deliver.schema: is no JSON Schema"},
 		"leads out":     {"{skill: ../plain}", "which is no skill: write domain/name"},
 		"files leave":   {"{skill: shop/leaves}", "deliver: files:"},
 		"only answers":  {"{skill: shop/answers}", "can write no files"},

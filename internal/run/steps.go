@@ -73,7 +73,7 @@ func (w *Work) doStep(phase *pipeline.Phase, step *pipeline.Step) error {
 		return err
 	}
 	if why != "" {
-		w.row.State, w.row.Skipped = nightcrier.StateCreated, why
+		w.skipStep(why)
 		return w.keepStep(step)
 	}
 	if err := w.doRounds(phase, step); err != nil {
@@ -135,11 +135,14 @@ func (w *Work) enter(step *pipeline.Step, round int) {
 	if of.Parallel {
 		w.row.Beside = of.StepIDs()
 	}
-	w.Order.Agent.Budget.Run.BoundMoney(w.frozen.Pipeline.Definition.BudgetUSD)
+	w.Order.boundByPipeline()
 	w.step = w.applySkill(step)
-	w.Order.Agent.Budget.Step.BoundMoney(step.BudgetUSD)
+	w.Order.Agent.Budget.Step.BoundMoney(step.BudgetUSD, "the budget of the step "+step.ID)
 	if step.Timeout > 0 {
 		w.Order.Agent.Timeout = step.Timeout
+	}
+	if step.Action == "" {
+		w.row.Executor, w.row.Model = w.Order.Agent.Executor, w.Order.Agent.Model
 	}
 }
 
@@ -229,6 +232,11 @@ func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
 	return nil
 }
 
+// skipStep has the step that is under way not be done: nobody does it.
+func (w *Work) skipStep(why string) {
+	w.row.State, w.row.Skipped, w.row.Executor, w.row.Model = nightcrier.StateCreated, why, "", ""
+}
+
 // failStep has the attempt that is under way fail.
 func (w *Work) failStep(class nightcrier.FailureClass, reason string) {
 	w.row.FailureClass, w.row.FailureReason = class, reason
@@ -259,7 +267,7 @@ func (w *Work) noteDone(step *pipeline.Step, row nightcrier.Step) {
 	case row.State == nightcrier.StateCancelled:
 		w.stopped = "the run was cancelled"
 	case step.OnFailure != pipeline.Continue && (step.OnFailure != pipeline.Retry || step.Required):
-		w.stopped = "the step " + step.ID + " failed: " + row.FailureReason
+		w.stopped, w.stoppedFor = "the step "+step.ID+" failed", row.FailureReason
 	}
 }
 
@@ -333,6 +341,9 @@ func (w *Work) conclude(s *Session) Outcome {
 		return out
 	}
 	out.State, out.Reason, out.Class = nightcrier.StateFailed, w.stopped, nightcrier.FailInternal
+	if w.stoppedFor != "" {
+		out.Reason += ": " + w.stoppedFor
+	}
 	for _, step := range w.frozen.Pipeline.Definition.AllSteps() {
 		if row := w.done[step.ID]; row.State.Terminal() && row.State != nightcrier.StateSuccess && (step.OnFailure != pipeline.Continue || row.State == nightcrier.StateCancelled) {
 			out.State, out.Class = row.State, row.FailureClass

@@ -74,7 +74,10 @@ func (s *site) ended(t *testing.T, id string) (nightcrier.Run, []string) {
 			line += " again"
 		}
 		if r.Skipped != "" {
-			line += " skipped"
+			line += ", " + r.Skipped
+			if r.Executor != "" {
+				t.Errorf("%s was not done by %s", r.ID, r.Executor)
+			}
 		}
 		lines = append(lines, line)
 	}
@@ -91,14 +94,14 @@ func TestHowPipelinesEnd(t *testing.T) {
 	}{
 		"all well": {steps("  - {id: a, skill: x/a}\n  - {id: b, skill: x/b}\n"), nil, nightcrier.StateSuccess, "", []string{"a success", "b success"}},
 		"a required step fails": {steps("  - {id: a, skill: x/a}\n  - {id: b, skill: x/b}\n  - {id: check, action: check}\n"), map[string]script{"a": failing(9)},
-			nightcrier.StateFailed, "step a failed: it gave up", []string{"a failed", "b created skipped", "check success"}},
+			nightcrier.StateFailed, "step a failed: it gave up", []string{"a failed", "b created, the step a failed", "check success"}},
 		"it may fail": {steps("  - {id: a, skill: x/a, on_failure: continue}\n  - {id: b, skill: x/b, if: '!steps.a.success'}\n"), map[string]script{"a": failing(9)},
 			nightcrier.StateSuccess, "", []string{"a failed", "b success"}},
 		"it is done again": {steps("  - {id: a, skill: x/a, on_failure: retry, retries: 2}\n"), map[string]script{"a": failing(1), "a~2": failing(0)},
 			nightcrier.StateSuccess, "", []string{"a failed", "a success again"}},
 		"again in vain": {steps("  - {id: a, skill: x/a, on_failure: retry}\n"), map[string]script{"a": failing(9), "a~2": failing(9)},
 			nightcrier.StateFailed, "it gave up", []string{"a failed", "a failed again"}},
-		"a condition":      {steps("  - {id: a, skill: x/a, if: input.n > 5}\n  - {id: b, skill: x/b}\n"), nil, nightcrier.StateSuccess, "", []string{"a created skipped", "b success"}},
+		"a condition":      {steps("  - {id: a, skill: x/a, if: input.n > 5}\n  - {id: b, skill: x/b}\n"), nil, nightcrier.StateSuccess, "", []string{"a created, its condition does not hold: input.n > 5", "b success"}},
 		"a bad condition":  {steps("  - {id: a, skill: x/a, if: input.none.x}\n"), nil, nightcrier.StateFailed, "steps.a.if", []string{"a failed"}},
 		"a missing skill":  {steps("  - {id: a, skill: x/missing}\n"), nil, nightcrier.StateFailed, "step a: the skill x/missing is not there", []string{"a failed"}},
 		"JSON":             {steps("  - {id: a, skill: x/a, deliverable: {schema: {type: object, required: [n]}}}\n"), map[string]script{"a": words(`{"n": 1}`)}, nightcrier.StateSuccess, "", []string{"a success"}},
@@ -178,6 +181,9 @@ phases:
 				found = true
 				if spec.StepID != w || spec.Budget.Run.Money.Dollars() != 3 || spec.Budget.Step.Money.Dollars() != 1.25 {
 					t.Errorf("%s spends from %s, at most %s", w, spec.StepID, spec.Budget.Step.Money)
+				}
+				if of := spec.Budget.Step.MoneyOf; !strings.Contains(of, "the budget of the pipeline p, for 2 steps") {
+					t.Errorf("%s spends what is %q", w, of)
 				}
 			}
 		}
@@ -268,7 +274,7 @@ func TestARetryBehindARequiredStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	run, rows := s.executed(t, file, "", func(o *Order) { o.RunID, o.Delivered = again.ID, delivered })
-	if run.Outcome != nightcrier.StateFailed || !slices.Equal(rows, []string{"a failed", "check success", "b created skipped"}) {
+	if run.Outcome != nightcrier.StateFailed || !slices.Equal(rows, []string{"a failed", "check success", "b created, the step a failed"}) {
 		t.Errorf("%s, %q", run.Outcome, rows)
 	}
 }
@@ -277,7 +283,7 @@ func TestARetryBehindARequiredStep(t *testing.T) {
 func TestAPhaseBehindASkippedStep(t *testing.T) {
 	s := &site{}
 	run, rows := s.executed(t, "name: p\nphases:\n- {name: first, steps: [{id: z, skill: x/z, if: \"false\"}]}\n- {name: both, type: parallel, steps: [{id: a, skill: x/a, agent_id: a}, {id: b, skill: x/b, agent_id: b}]}\n", "")
-	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(slices.Sorted(slices.Values(rows)), []string{"a success", "b success", "z created skipped"}) {
+	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(slices.Sorted(slices.Values(rows)), []string{"a success", "b success", "z created, its condition does not hold: false"}) {
 		t.Errorf("%s: %s, %q", run.Outcome, run.FailureReason, rows)
 	}
 }
@@ -360,6 +366,10 @@ func TestTheBoundsOfAStep(t *testing.T) {
 		if want := map[string]float64{"b": 1, "c": 9}[spec.Step]; spec.Budget.Step.Money.Dollars() != want || spec.Budget.Run.Money.Dollars() != 3 {
 			t.Errorf("%s may spend %s, want $%.2f", spec.Step, spec.Budget.Step.Money, want)
 		}
+		of := map[string]string{"b": "the budget of the step b", "c": "the budget of the step c"}[spec.Step]
+		if spec.Budget.Run.MoneyOf != "the budget of the pipeline p" || spec.Budget.Step.MoneyOf != of {
+			t.Errorf("%s spends %q, %q", spec.Step, spec.Budget.Run.MoneyOf, spec.Budget.Step.MoneyOf)
+		}
 		if spec.Step == "b" && spec.Timeout != 7*time.Second || spec.Timeout <= 0 || spec.Timeout > 30*time.Second {
 			t.Errorf("%s has %s", spec.Step, spec.Timeout)
 		}
@@ -422,7 +432,7 @@ func TestACancelledRunDoesNoMore(t *testing.T) {
 		return Done{Result: w.Result}, err
 	}
 	run, rows := s.executed(t, steps("  - {id: collect, action: collect}\n  - {id: a, skill: x/a, on_failure: continue}\n  - {id: b, skill: x/b}\n"), "")
-	if run.Outcome != nightcrier.StateCancelled || !slices.Equal(rows, []string{"collect success", "a cancelled", "b created skipped"}) {
+	if run.Outcome != nightcrier.StateCancelled || !slices.Equal(rows, []string{"collect success", "a cancelled", "b created, the run was cancelled"}) {
 		t.Errorf("%s: %s, %q", run.Outcome, run.FailureReason, rows)
 	}
 }

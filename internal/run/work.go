@@ -29,9 +29,9 @@ type Work struct {
 	earlier nightcrier.Usage
 	// previous is the step before, for what it hands on.
 	previous *pipeline.Step
-	// stopped is why no more is done, "" while the run goes on.
-	stopped string
-	outcome *Outcome
+	// stopped is why no more is done, "" while the run goes on, and stoppedFor what was wrong then.
+	stopped, stoppedFor string
+	outcome             *Outcome
 
 	step  *pipeline.Step
 	place place

@@ -65,7 +65,7 @@ func (s *session) readHealth(ctx context.Context) (health, error) {
 		if names := s.Clusters.Names(); h.Cluster == "" && len(names) == 1 {
 			h.Cluster = names[0]
 		} else if !slices.Contains(names, h.Cluster) {
-			h.Failure = describeNoCluster(h.Cluster, names)
+			h.Failure, h.Class = describeNoCluster(h.Cluster, names), nightcrier.FailInput
 			return h, nil
 		}
 	}

@@ -127,21 +127,22 @@ func TestACopyIsWhatWasPinned(t *testing.T) {
 func TestWhatCannotBeExecuted(t *testing.T) {
 	config := func(more string) string { return "skills: [{name: x, role: agent}]\n" + more }
 	for name, c := range map[string]struct{ skill, config, says string }{
-		"a SKILL.md alone": {"do", "", ""},
-		"all is well":      {"do", config("agent: {executor: codex, max_iterations: 3}"), ""},
-		"our own":          {"do", config("agent: {executor: ptc, max_iterations: 3, budget_tokens: 0}"), ""},
-		"without turns":    {"do", config("agent: {executor: ptc}"), "max_iterations is missing"},
-		"one call":         {"---\nrole: specialist\n---\ndo", "", ""},
-		"no role":          {"do", "skills: [{name: x}]", ""},
-		"no block":         {"do", config(""), "an agent needs a block agent"},
-		"no such executor": {"do", config("agent: {executor: claude, max_iterations: 3}"), "agentura.config.yaml:2: agent.executor: claude is no executor (did you mean claude-code?)"},
-		"deprecated":       {"do", config("agent: {max_iterations: 3}"), ""},
-		"a manager":        {"do", "skills: [{name: x, role: manager}]", ""},
-		"a strange role":   {"do", "skills: [{name: x, role: king}]", `its role "king" is none of`},
-		"no bound":         {"do", config("agent: {executor: codex}"), "agentura.config.yaml:2: agent: max_iterations is missing"},
-		"disabled":         {"do", "skills: [{name: x, role: agent, deploy_status: disabled}]", "disabled"},
-		"approval":         {"do", config("agent: {max_iterations: 3}\nguardrails: {human_in_loop: {require_approval: true}}"), "approval"},
-		"too much to read": {strings.Repeat("word ", 60<<10), "", "an agent is given at most"},
+		"a SKILL.md alone":    {"do", "", ""},
+		"all is well":         {"do", config("agent: {executor: codex, max_iterations: 3}"), ""},
+		"our own":             {"do", config("agent: {executor: ptc, max_iterations: 3, budget_tokens: 0}"), ""},
+		"without turns":       {"do", config("agent: {executor: ptc}"), "max_iterations is missing"},
+		"one call":            {"---\nrole: specialist\n---\ndo", "", ""},
+		"no role":             {"do", "skills: [{name: x}]", ""},
+		"no block":            {"do", config(""), "an agent needs a block agent"},
+		"no such executor":    {"do", config("agent: {executor: claude, max_iterations: 3}"), "agentura.config.yaml:2: agent.executor: claude is no executor (did you mean claude-code?)"},
+		"deprecated":          {"do", config("agent: {max_iterations: 3}"), ""},
+		"a manager":           {"do", "skills: [{name: x, role: manager}]", ""},
+		"a strange role":      {"do", "skills: [{name: x, role: king}]", `its role "king" is none of`},
+		"no bound":            {"do", config("agent: {executor: codex}"), "agentura.config.yaml:2: agent: max_iterations is missing"},
+		"disabled":            {"do", "skills: [{name: x, role: agent, deploy_status: disabled}]", "disabled"},
+		"approval":            {"do", config("agent: {max_iterations: 3}\nguardrails: {human_in_loop: {require_approval: true}}"), "approval"},
+		"a schema of no type": {"do", config("agent: {executor: codex, max_iterations: 3}\ndeliver:\n  schema: {type: objct}"), `agentura.config.yaml:4: deliver.schema: is no JSON Schema: its type "objct" is none of array, boolean`},
+		"too much to read":    {strings.Repeat("word ", 60<<10), "", "an agent is given at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"x/SKILL.md": c.skill}

@@ -2,6 +2,7 @@ package skill
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -56,38 +57,59 @@ const maxAttempts = 5
 // that cannot be read.
 func (s *Skill) Evals() (all []Eval, err error) {
 	for _, f := range s.files {
-		if ext := path.Ext(f.path); path.Dir(f.path) != "evals" || ext != ".yaml" && ext != ".yml" {
+		if !isEval(f.path) {
 			continue
 		}
-		e := Eval{File: f.path}
-		err := strictyaml.Unmarshal(f.data, &e)
-		if err == nil {
-			err = e.check()
-		}
+		e, line, err := readEval(f)
 		if err != nil {
-			return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", f.path, err)
+			return nil, nightcrier.Errorf(nightcrier.Invalid, "%s", Finding{File: f.path, Line: line, Text: err.Error()})
 		}
-		e.Name = cmp.Or(e.Name, strings.TrimSuffix(path.Base(f.path), path.Ext(f.path)))
-		e.Attempts = min(max(e.Attempts, 1), maxAttempts)
 		all = append(all, e)
 	}
 	return all, nil
 }
 
-func (e *Eval) check() error {
+func isEval(file string) bool {
+	ext := path.Ext(file)
+	return path.Dir(file) == "evals" && (ext == ".yaml" || ext == ".yml")
+}
+
+// readEval reads a file; line is where it is wrong, 0 where the error says so or means all of it.
+func readEval(f file) (e Eval, line int, err error) {
+	doc, fault := strictyaml.ReadNode(f.data)
+	if fault != nil {
+		return e, fault.Line, errors.New(fault.Text)
+	}
+	if err := strictyaml.Unmarshal(f.data, &e); err != nil {
+		return e, 0, err
+	}
+	if at, err := e.findWrong(); err != nil {
+		if _, list := (section{said: doc}).find("assertions"); list != nil && at >= 0 && at < len(list.Content) { // not what an alias stands for
+			line = list.Content[at].Line
+		}
+		return e, line, err
+	}
+	e.File, e.Name = f.path, cmp.Or(e.Name, strings.TrimSuffix(path.Base(f.path), path.Ext(f.path)))
+	e.Attempts = min(max(e.Attempts, 1), maxAttempts)
+	return e, 0, nil
+}
+
+// findWrong says what is wrong with an evaluation, and with which of its assertions; -1 is none of
+// them.
+func (e *Eval) findWrong() (at int, err error) {
 	types := []string{OutputContains, OutputNotContains, ToolCalled, ToolNotCalled, Judged}
 	if len(e.Assertions)+len(e.Expected)+len(e.Forbidden) == 0 {
-		return fmt.Errorf("asserts nothing: write assertions, expected_tools or forbidden_tools")
+		return -1, errors.New("asserts nothing: write assertions, expected_tools or forbidden_tools")
 	}
-	for _, a := range e.Assertions {
+	for i, a := range e.Assertions {
 		switch {
 		case !slices.Contains(types, a.Type):
-			return fmt.Errorf("assertions.type %.40q is none of %s", a.Type, strings.Join(types, ", "))
+			return i, fmt.Errorf("assertions.type %.40q is none of %s", a.Type, strings.Join(types, ", "))
 		case a.Value == "" && a.Type != Judged:
-			return fmt.Errorf("an assertion %s has no value", a.Type)
+			return i, fmt.Errorf("an assertion %s has no value", a.Type)
 		}
 	}
-	return nil
+	return -1, nil
 }
 
 // Check says what of an evaluation is not so, given what was delivered, as text, and which tools

@@ -59,14 +59,24 @@ func TestWhatAnEvaluationHoldsAgainst(t *testing.T) {
 
 func TestBrokenEvaluationsAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
-		"name: x":                               "asserts nothing",
-		"assertions: [{type: smells-like}]":     `"smells-like" is none of output-contains`,
-		"assertions: [{type: output-contains}]": "has no value",
-		"asserts: []":                           `unknown field "asserts"`,
-		"[":                                     "evals/a.yaml: line",
+		"name: x": "evals/a.yaml: asserts nothing",
+		"name: x\nassertions:\n- {type: judge}\n- {type: smells-like}":     `evals/a.yaml:4: assertions.type "smells-like" is none of output-contains`,
+		"assertions: [{type: output-contains}]":                            "evals/a.yaml:1: an assertion output-contains has no value",
+		"mock_tools: {get: {response: &a [{type: nose}]}}\nassertions: *a": `evals/a.yaml: assertions.type "nose" is none of`,
+		"asserts: []":                 `evals/a.yaml: line 1: unknown field "asserts"`,
+		"[":                           "evals/a.yaml:1: is not valid YAML",
+		"[" + strings.Repeat("[", 99): "evals/a.yaml: nests brackets",
 	} {
-		if _, err := withEval(t, text).Evals(); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.Contains(err.Error(), want) {
+		s := withEval(t, text)
+		if _, err := s.Evals(); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, not %s", text, err, want)
 		}
+		place, what, _ := strings.Cut(want, ": ")
+		if len(s.Findings) == 0 || s.Findings[0].Level != Warn || !strings.HasPrefix(s.Findings[0].String(), place+": is no evaluation: "+what) {
+			t.Errorf("%s: its author is told %v", text, s.Findings)
+		}
+	}
+	if s := withEval(t, anEval); len(s.Findings) > 0 && s.Findings[0].Level == Warn {
+		t.Errorf("a good one: %v", s.Findings)
 	}
 }

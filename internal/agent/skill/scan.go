@@ -96,6 +96,7 @@ func scanSkill(name string, dir fs.FS) *Skill {
 	case c.hasEnough():
 		c.add(Warn, ".", 0, "it has more than %d files and directories; the rest was not looked at", maxEntries)
 	}
+	c.lintEvals()
 	c.sort()
 	s.Findings = c.all
 	return s
@@ -167,6 +168,18 @@ func (c *scan) takeFile(f file) {
 		c.add(Warn, f.path, 0, "is a second skill within this one, which some CLIs list and others do not")
 	}
 	c.skill.files = append(c.skill.files, f)
+}
+
+// lintEvals looks at the evaluations, without which the skill can be executed all the same.
+func (c *scan) lintEvals() {
+	for _, f := range c.skill.files {
+		if !isEval(f.path) {
+			continue
+		}
+		if _, line, err := readEval(f); err != nil {
+			c.add(Warn, f.path, line, "is no evaluation: %v", err)
+		}
+	}
 }
 
 // lintMain looks at what makes the directory a skill.

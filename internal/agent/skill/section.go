@@ -262,6 +262,8 @@ func (s section) deliver() *Deliver {
 			out.Schema, err = json.Marshal(value)
 			if err != nil {
 				d.add(s.fault, "schema", "is not a JSON Schema")
+			} else if err := CheckSchema(out.Schema); err != nil {
+				d.add(Refuse, "schema", "%v", err)
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func TestPTCKeepsItsBounds(t *testing.T) {
 		"dollars": {func(b *loopBench) {
 			b.spec.BudgetDir, b.spec.Prices = b.ws+".budget", []string{"scripted=10/50"}
 			b.spec.Budget = budget.Limits{}
-			b.spec.Budget.Run.BoundMoney(0.02)
+			b.spec.Budget.Run.BoundMoney(0.02, "")
 		}, again, nightcrier.FailBudget, "budget", 9},
 		"turns": {func(b *loopBench) { b.spec.MaxTurns = 3 }, again, nightcrier.FailAgent, "did not end within agent.max_turns (3)", 3},
 		"time":  {func(b *loopBench) { b.spec.Timeout = 2 * time.Second }, fakemodel.Step{Text: "never", Hold: "for-ever"}, nightcrier.FailTimeout, "did not end within 2s", 1},

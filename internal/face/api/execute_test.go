@@ -130,7 +130,7 @@ func hideWord(s string) string { return strings.ReplaceAll(s, "hunter2", "***") 
 
 func (p *played) step(s nightcrier.Step) {
 	p.Helper()
-	s.RunID, s.Attempt = p.run.ID, max(s.Attempt, 1)
+	s.RunID, s.Attempt, s.Executor = p.run.ID, max(s.Attempt, 1), "llm"
 	s.StartedAt = start
 	if s.State.Terminal() {
 		s.EndedAt = start.Add(1500 * time.Millisecond)
@@ -316,7 +316,7 @@ func (p *played) compareWithExecution(all []told) {
 	}
 	var detail ExecutionDetail
 	p.must(json.Unmarshal(ask(p.api, "GET", path("executions", p.run.ID)).Body.Bytes(), &detail))
-	if x := detail.Execution; x.Outcome != isError || x.TriggeredBy != "ann" || string(x.InputSummary) != `{"app":"shop"}` || x.Error != "the step act failed" {
+	if x := detail.Execution; x.Outcome != isError || x.TriggeredBy != "ann" || string(x.InputSummary) != `{"app":"shop"}` || x.Error != "the step act failed" || x.ModelUsed != "llm" {
 		p.Errorf("the execution is %+v", x)
 	}
 	var ended []ExecutedStep

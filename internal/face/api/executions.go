@@ -25,7 +25,7 @@ type ExecutionRow struct {
 	Outcome       string          `json:"outcome" enum:"running,pending_review,error" doc:"pending_review is one that succeeded"`
 	CostUSD       float64         `json:"cost_usd"`
 	LatencyMS     float64         `json:"latency_ms"`
-	ModelUsed     string          `json:"model_used" doc:"The executor"`
+	ModelUsed     string          `json:"model_used" doc:"The executors of its steps"`
 	TriggeredBy   string          `json:"triggered_by,omitempty"`
 	Error         string          `json:"error,omitempty"`
 	// No run has any.
@@ -144,7 +144,7 @@ func (a *API) getExecution(ctx context.Context, in *runID) (*body[ExecutionDetai
 // newExecutionRow shows a run, and what its steps came to.
 func (a *API) newExecutionRow(ctx context.Context, run nightcrier.Run) (row ExecutionRow, steps []ExecutedStep, err error) {
 	row = ExecutionRow{ExecutionID: run.ID, Skill: run.Pipeline, Timestamp: run.QueuedAt, Outcome: outcomeOf(run), CostUSD: run.CostUSD,
-		ModelUsed: run.Executor, TriggeredBy: run.TriggeredBy, PendingApprovals: []string{}}
+		TriggeredBy: run.TriggeredBy, PendingApprovals: []string{}}
 	if !run.EndedAt.IsZero() {
 		row.LatencyMS = milliseconds(run.EndedAt.Sub(run.QueuedAt))
 	}
@@ -158,7 +158,8 @@ func (a *API) newExecutionRow(ctx context.Context, run nightcrier.Run) (row Exec
 	if err := q.readSteps(ctx); err != nil {
 		return row, nil, err
 	}
-	steps = []ExecutedStep{}
+	run.Steps, steps = q.steps, []ExecutedStep{}
+	row.ModelUsed = run.DoneBy()
 	for at, s := range q.steps {
 		steps = append(steps, newExecutedStep(s, at))
 		if len(s.Output) > 0 {

@@ -108,8 +108,8 @@ func TestBoundMoney(t *testing.T) {
 		{price.FromDollars(5), price.FromDollars(5), 0}, {price.FromDollars(5), price.FromDollars(5), -1},
 	} {
 		l := Limit{Money: tt.had}
-		if l.BoundMoney(tt.usd); l.Money != tt.want {
-			t.Errorf("%s bound to %g is %s", tt.had, tt.usd, l.Money)
+		if l.BoundMoney(tt.usd, "hers"); l.Money != tt.want || (l.MoneyOf == "hers") != (tt.want != tt.had) {
+			t.Errorf("%s bound to %g is %s of %q", tt.had, tt.usd, l.Money, l.MoneyOf)
 		}
 	}
 }
@@ -125,6 +125,7 @@ func TestLimits(t *testing.T) {
 		text   string
 	}{
 		{"run", Limits{Run: Limit{Money: call}}, []bool{true, false, false, false}, "budget.per_run_usd is reached: $0.00015 of $0.00015 are spent for this run; the next call may cost $0.00015"},
+		{"pipeline", Limits{Run: Limit{Money: call, MoneyOf: "the budget of the pipeline p"}}, []bool{true, false, false, false}, "the budget of the pipeline p is reached: $0.00015 of $0.00015 are spent for this run; the next call may cost $0.00015"},
 		{"incident", Limits{Incident: Limit{Money: call}}, []bool{true, true, false, false}, "budget.per_incident_usd is reached"},
 		{"cluster", Limits{ClusterDay: Limit{Money: call}}, []bool{true, true, true, false}, "budget.per_cluster_day_usd is reached: $0.00015 of $0.00015 are spent for cluster cluster-0 on 2026-11-23"},
 		{"day", Limits{Day: Limit{Money: call}}, []bool{true, true, true, true}, "budget.per_day_usd is reached"},

@@ -57,6 +57,8 @@ func (s Sum) plusSum(o Sum) Sum {
 type Limit struct {
 	Money  price.Money `json:"money,omitempty"`
 	Tokens int64       `json:"tokens,omitempty"`
+	// MoneyOf says whose bound Money is, in words, "" for the configuration's.
+	MoneyOf string `json:"moneyOf,omitempty"`
 }
 
 // Limits are the bounds of a run's scopes. A day is a day of UTC.
@@ -68,14 +70,14 @@ type Limits struct {
 	Day        Limit `json:"day,omitzero"`
 }
 
-// BoundMoney makes it no more than that, in dollars; 0 bounds nothing.
-func (l *Limit) BoundMoney(usd float64) {
+// BoundMoney makes it no more than that, in dollars, and says whose bound that is; 0 bounds nothing.
+func (l *Limit) BoundMoney(usd float64, of string) {
 	if usd <= 0 {
 		return
 	}
 	// Less than can be counted is the least that can: 0 would bound nothing.
 	if m := max(price.FromDollars(usd), 1); l.Money == 0 || m < l.Money {
-		l.Money = m
+		l.Money, l.MoneyOf = m, of
 	}
 }
 
@@ -138,7 +140,10 @@ func (s scope) isSpent() bool {
 
 // limitName names the limit where it is set.
 func (s scope) limitName(unit string) string {
-	if s.key == perStep {
+	switch {
+	case unit == "usd" && s.lim.MoneyOf != "":
+		return s.lim.MoneyOf
+	case s.key == perStep:
 		return "the budget of the step"
 	}
 	return "budget." + s.key + "_" + unit

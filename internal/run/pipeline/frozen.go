@@ -91,10 +91,10 @@ func (s Skills) Pin(found *skill.Skill) (SkillPin, error) {
 		pin.Deliverable = &Deliverable{Kind: Schema, Schema: d.Schema}
 	default:
 		pin.Deliverable = &Deliverable{Kind: Files, Files: d.Files}
-	}
-	if pin.Deliverable != nil {
-		if err := checkDeliverable(pin.Deliverable); err != nil {
-			return SkillPin{}, nightcrier.Errorf(nightcrier.Invalid, "the skill %s cannot be executed: deliver: %w", found.FullName(), err)
+		for _, pattern := range d.Files {
+			if err := checkPattern(pattern); err != nil {
+				return SkillPin{}, nightcrier.Errorf(nightcrier.Invalid, "the skill %s cannot be executed: deliver: files: %.100q %w", found.FullName(), pattern, err)
+			}
 		}
 	}
 	return pin, nil

@@ -48,6 +48,8 @@ var badFiles = map[string]struct{ text, want string }{
 	"text that is none":        {"name: p\nnotifications:\n  - channel: slack\n    text: input.x +\nsteps: [{skill: a}]\n", "4: notifications[0].text: "},
 	"unknown notification key": {"name: p\nnotifications:\n  - channel: slack\n    colour: red\nsteps: [{skill: a}]\n", "4: notifications[0].colour"},
 	"no schema":                {steps("  - skill: a\n    deliverable: {schema: {type: 5}}\n"), "4: steps[0].deliverable.schema: is no JSON Schema"},
+	"schema of no type":        {steps("  - skill: a\n    deliverable: {schema: {type: objct}}\n"), `4: steps[0].deliverable.schema: is no JSON Schema: its type "objct" is none of array, boolean, integer, null, number, object, string`},
+	"no type within":           {steps("  - skill: a\n    deliverable: {schema: {properties: {n: {anyOf: [{type: [string, nul]}]}}}}\n"), `4: steps[0].deliverable.schema: is no JSON Schema: its type "nul" is none`},
 	"schema from elsewhere":    {steps("  - skill: a\n    deliverable: {schema: {$ref: 'http://127.0.0.1/x'}}\n"), "4: steps[0].deliverable.schema: is no JSON Schema that is complete"},
 	"schema with alias":        {steps("  - skill: a\n    deliverable: {schema: {type: object, properties: {a: &a {type: string}, b: *a}}}\n"), "anchors, aliases"},
 	"deliverable of an action": {steps("  - action: notify\n    deliverable: report\n"), "4: steps[0].deliverable: belongs to a skill"},

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"go.yaml.in/yaml/v4"
 
 	"nightcrier.dev/nightcrier/internal/agent/skill"
@@ -22,7 +21,6 @@ const (
 	// maxNotifications is more than there are channels and outcomes.
 	maxNotifications = 20
 	maxRetries       = 5
-	maxSchema        = 64 << 10
 	leastTime        = time.Second
 	longestStep      = 24 * time.Hour
 	longestRun       = 7 * 24 * time.Hour
@@ -197,35 +195,7 @@ func readSchema(n *yaml.Node) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("is no JSON Schema: %w", err)
 	}
-	return data, checkSchema(data)
-}
-
-// checkSchema says why a text is no JSON Schema that an agent can be held to.
-func checkSchema(data []byte) error {
-	if len(data) > maxSchema {
-		return fmt.Errorf("is larger than %d KiB", maxSchema>>10)
-	}
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(data, &schema); err != nil {
-		return fmt.Errorf("is no JSON Schema: %s", text.CutLine(err.Error(), 256))
-	}
-	if _, err := schema.Resolve(nil); err != nil {
-		return fmt.Errorf("is no JSON Schema that is complete in itself: %s", text.CutLine(err.Error(), 256))
-	}
-	return nil
-}
-
-// checkDeliverable says what is wrong with a deliverable that no pipeline's file has.
-func checkDeliverable(d *Deliverable) error {
-	if d.Kind == Schema {
-		return checkSchema(d.Schema)
-	}
-	for _, pattern := range d.Files {
-		if err := checkPattern(pattern); err != nil {
-			return fmt.Errorf("files: %.100q %w", pattern, err)
-		}
-	}
-	return nil
+	return data, skill.CheckSchema(data)
 }
 
 // findUnsupported returns the first node below n that stands for what is written elsewhere.

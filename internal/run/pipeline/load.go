@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -32,7 +33,9 @@ const maxFiles = 1000
 type Library struct {
 	dir    string
 	byName map[string]Entry
-	whole  bool
+	// wrong is what is wrong with the files of those that are left out, by name.
+	wrong map[string][]Problem
+	whole bool
 }
 
 // IsWhole reports whether all files could be read and had no problem: what is not in it is in none.
@@ -51,7 +54,7 @@ func (e *Entry) IsEmbedded() bool { return strings.HasPrefix(e.File, embeddedNam
 // the product. A file with a problem is left out; where it would have taken the place of
 // one of the product's, that one stays.
 func Load(dir string) (*Library, []Problem) {
-	l := &Library{dir: dir, byName: map[string]Entry{}}
+	l := &Library{dir: dir, byName: map[string]Entry{}, wrong: map[string][]Problem{}}
 	problems := l.addAll()
 	l.whole = len(problems) == 0
 	return l, problems
@@ -75,7 +78,8 @@ func (l *Library) addAll() []Problem {
 
 // LoadFile reads one file.
 func LoadFile(file string) (*Entry, []Problem) {
-	return loadFile(os.DirFS(filepath.Dir(file)), filepath.Base(file), file)
+	_, e, problems := loadFile(os.DirFS(filepath.Dir(file)), filepath.Base(file), file)
+	return e, problems
 }
 
 // addFiles reads the files of a directory; shown is how one is called.
@@ -95,16 +99,19 @@ func (l *Library) addFiles(files fs.FS, dir string, shown func(string) string) (
 			problems = append(problems, Problem{File: shown(""), Text: fmt.Sprintf("holds more than %d pipelines: the others are not read", maxFiles)})
 			break
 		}
-		entry, wrong := loadFile(files, name, shown(name))
+		called, entry, wrong := loadFile(files, name, shown(name))
 		problems = append(problems, wrong...)
 		if entry != nil {
-			found[entry.Name] = append(found[entry.Name], *entry)
+			found[called] = append(found[called], *entry)
+		} else {
+			l.wrong[called] = append(l.wrong[called], wrong...)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		same := found[name]
 		for i := range same[1:] {
-			problems = append(problems, Problem{same[i+1].File, same[i+1].Lines["name"], fmt.Sprintf("name: is %s, as that of %s is: neither is used; keep one", name, same[0].File)})
+			twice := Problem{same[i+1].File, same[i+1].Lines["name"], fmt.Sprintf("name: is %s, as that of %s is: neither is used; keep one", name, same[0].File)}
+			problems, l.wrong[name] = append(problems, twice), append(l.wrong[name], twice)
 		}
 		if len(same) == 1 {
 			l.byName[name] = same[0]
@@ -113,21 +120,23 @@ func (l *Library) addFiles(files fs.FS, dir string, shown func(string) string) (
 	return problems
 }
 
-// loadFile reads one file. Only a regular one is read: a pipe could block.
-func loadFile(files fs.FS, name, shown string) (*Entry, []Problem) {
+// loadFile reads one file, and how its pipeline is called: as the file is, where nothing else can
+// be read. Only a regular one is read: a pipe could block.
+func loadFile(files fs.FS, name, shown string) (called string, e *Entry, problems []Problem) {
+	called = strings.TrimSuffix(name, path.Ext(name))
 	data, err := readFile(files, name)
 	if err != nil {
 		var p *fs.PathError
 		if errors.As(err, &p) {
 			err = p.Err
 		}
-		return nil, []Problem{{File: shown, Text: "cannot be read: " + err.Error()}}
+		return called, nil, []Problem{{File: shown, Text: "cannot be read: " + err.Error()}}
 	}
-	d, problems := readDefinition(shown, data)
+	named, d, problems := readNamed(shown, data)
 	if d == nil {
-		return nil, problems
+		return cmp.Or(named, called), nil, problems
 	}
-	return &Entry{*d, "sha256:" + text.DigestOf(data)}, nil
+	return named, &Entry{*d, "sha256:" + text.DigestOf(data)}, nil
 }
 
 func readFile(files fs.FS, name string) ([]byte, error) {
@@ -175,13 +184,27 @@ func newSkillEntry(name, of string) (*Entry, error) {
 	return &Entry{*d, "sha256:" + text.DigestOf(data)}, nil
 }
 
-// Find returns the pipeline of that name; NotFound says where it was looked for.
+// maxSaid is how many problems of a file are said where its pipeline is asked for.
+const maxSaid = 3
+
+// Find returns the pipeline of that name. NotFound says where it was looked for, Conflict what is
+// wrong with its file.
 func (l *Library) Find(name string) (*Entry, error) {
 	if of, ok := strings.CutPrefix(name, SkillPrefix); ok {
 		return newSkillEntry(name, of)
 	}
 	if e, ok := l.byName[name]; ok {
 		return &e, nil
+	}
+	if wrong := l.wrong[name]; len(wrong) > 0 {
+		var said []string
+		for _, p := range wrong[:min(len(wrong), maxSaid)] {
+			said = append(said, p.String())
+		}
+		if more := len(wrong) - len(said); more > 0 {
+			said = append(said, fmt.Sprintf("and %d more", more))
+		}
+		return nil, nightcrier.Errorf(nightcrier.Conflict, "pipeline %s cannot be used: %s", name, strings.Join(said, "; "))
 	}
 	where := "what is part of nightcrier"
 	if l.dir != "" {

@@ -129,6 +129,25 @@ func TestOneBadFileIsIsolated(t *testing.T) {
 	if nightcrier.CodeOf(err) != nightcrier.NotFound || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "did you mean good?") {
 		t.Error(err)
 	}
+	// Who asks for one that is left out is told why.
+	for name, want := range map[string]string{
+		"bad":   "pipeline bad cannot be used: " + dir + "/bad.yaml:3: steps[0].skil: is not a key: did you mean skill?; ",
+		"twice": "pipeline twice cannot be used: " + dir + "/two.yml:2: name: is twice, as that of ",
+	} {
+		if _, err := l.Find(name); nightcrier.CodeOf(err) != nightcrier.Conflict || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, not %s", name, err, want)
+		}
+	}
+	dir = write(t, map[string]string{"torn.yaml": "name: torn\nsteps: [\n", "many.yaml": "name: most\na: 1\nb: 1\nc: 1\nsteps: [{skill: x}]\n"})
+	l, _ = Load(dir)
+	for name, want := range map[string]string{"torn": "/torn.yaml:2: is not valid YAML", "most": "/many.yaml:2: a: is not a key", "many": "Pipeline not found"} {
+		if _, err := l.Find(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, not %s", name, err, want)
+		}
+	}
+	if _, err := l.Find("most"); err == nil || !strings.Contains(err.Error(), "; "+dir+"/many.yaml:4: c: is not a key") {
+		t.Errorf("not all is said: %v", err)
+	}
 }
 
 // isBuildDeploy finds what is part of the product beside what most tests are about.

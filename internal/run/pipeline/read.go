@@ -54,6 +54,12 @@ type keys map[string]readValue
 
 // readDefinition returns what a file defines, nil when something is wrong with it.
 func readDefinition(file string, data []byte) (*Definition, []Problem) {
+	_, d, problems := readNamed(file, data)
+	return d, problems
+}
+
+// readNamed is readDefinition, and the name in the file also where something is wrong with it.
+func readNamed(file string, data []byte) (string, *Definition, []Problem) {
 	r := &reader{file: file, def: &Definition{File: file, Lines: map[string]int{}}, lines: map[string]int{}}
 	switch doc, fault := strictyaml.ReadNode(data); {
 	case fault != nil:
@@ -66,9 +72,9 @@ func readDefinition(file string, data []byte) (*Definition, []Problem) {
 		}
 	}
 	if len(r.problems) > 0 {
-		return nil, r.sortedProblems()
+		return r.def.Name, nil, r.sortedProblems()
 	}
-	return r.def, nil
+	return r.def.Name, r.def, nil
 }
 
 // addProblem says what is wrong with a key, "" for the whole file.

@@ -88,6 +88,17 @@ func (d *Definition) placeError(name string, err error) error {
 	return nightcrier.Errorf(nightcrier.CodeOf(err), "%s:%d: %s: %w", d.File, d.Lines[name], shown, err)
 }
 
+// evalError says why an expression yields nothing: where it wants an input that was not given,
+// how to give it.
+func (d *Definition) evalError(name string, e *expr.Expression, s Scope, err error) error {
+	for _, in := range e.EntriesOf("input") {
+		if s.Input[in] == nil && checkInput(in) == nil && strings.HasSuffix(err.Error(), "no such key: "+in) {
+			err = nightcrier.Errorf(nightcrier.Invalid, "the input has no %s: give it, as with --input %s=…", in, in)
+		}
+	}
+	return d.placeError(name, err)
+}
+
 // EvalKey yields what may not run twice at once, "" when the pipeline does not say.
 func (d *Definition) EvalKey(ctx context.Context, s Scope) (string, error) {
 	if d.Concurrency.Key == "" {
@@ -100,7 +111,7 @@ func (d *Definition) EvalKey(ctx context.Context, s Scope) (string, error) {
 	key, err := e.Text(ctx, s.vars())
 	switch {
 	case err != nil:
-		return "", d.placeError(keyName, err)
+		return "", d.evalError(keyName, e, s, err)
 	case key == "" || len(key) > maxKey:
 		return "", d.placeError(keyName, nightcrier.Errorf(nightcrier.Invalid, "it yields %d bytes; a key has between 1 and %d", len(key), maxKey))
 	case strings.ContainsFunc(key, text.IsHidden):
@@ -121,7 +132,7 @@ func (d *Definition) EvalIf(ctx context.Context, step *Step, s Scope) (bool, err
 	}
 	yes, err := e.Bool(ctx, s.vars())
 	if err != nil {
-		return false, d.placeError(name, err)
+		return false, d.evalError(name, e, s, err)
 	}
 	return yes, nil
 }
@@ -137,7 +148,7 @@ func (d *Definition) EvalWith(ctx context.Context, step *Step, s Scope) (map[str
 		}
 		value, err := e.Value(ctx, vars)
 		if err != nil {
-			return nil, d.placeError(name, err)
+			return nil, d.evalError(name, e, s, err)
 		}
 		data, err := json.Marshal(value)
 		if err != nil {

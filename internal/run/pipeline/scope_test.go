@@ -42,6 +42,10 @@ steps:
 			t.Errorf("a key of %.20q: %.20q, %v", bad, key, err)
 		}
 	}
+	const lacks = "concurrency.key: the input has no repository: give it, as with --input repository=…"
+	if _, err := d.EvalKey(t.Context(), Scope{Input: map[string]any{"repo": "a/b"}, Subject: s.Subject}); nightcrier.CodeOf(err) != nightcrier.Invalid || !strings.HasSuffix(err.Error(), lacks) {
+		t.Errorf("without a repository: %v", err)
+	}
 	all := d.Phases[0].Steps
 	with := func(i int) map[string]any {
 		t.Helper()

@@ -1,11 +1,13 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
@@ -18,6 +20,17 @@ type Notification struct {
 	// If and Text are expressions; without them it holds always, and the facts are all.
 	If   string `json:"if,omitempty"`
 	Text string `json:"text,omitempty"`
+}
+
+// String says it in a line.
+func (n Notification) String() string {
+	said := n.Channel + " on " + cmp.Or(strings.Join(n.On, ", "), "success, failure")
+	for _, more := range [][2]string{{", if ", n.If}, {", with the text ", n.Text}} {
+		if more[1] != "" {
+			said += more[0] + more[1]
+		}
+	}
+	return said
 }
 
 // Telling is what is said by a channel.

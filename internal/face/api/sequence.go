@@ -75,17 +75,7 @@ func (q *sequence) advance(ctx context.Context) (done bool, err error) {
 // the sequence.
 func (q *sequence) readSteps(ctx context.Context) error {
 	all, err := q.runs.Steps(ctx, q.run)
-	q.steps = q.steps[:0]
-	for _, s := range all {
-		if s.AfterEnd {
-			continue
-		}
-		if at := len(q.steps) - 1; at >= 0 && q.steps[at].ID == s.ID {
-			q.steps[at] = s
-		} else {
-			q.steps = append(q.steps, s)
-		}
-	}
+	q.steps = nightcrier.LastAttempts(slices.DeleteFunc(all, func(s nightcrier.Step) bool { return s.AfterEnd }))
 	return err
 }
 

@@ -80,18 +80,13 @@ func (q *sequence) readSteps(ctx context.Context) error {
 }
 
 func (q *sequence) readEntries(ctx context.Context) error {
-	for {
-		entries, err := q.runs.Journal(ctx, q.run, q.last+1, streamPage)
-		if err != nil || len(entries) == 0 {
-			return err
-		}
-		for _, e := range entries {
-			if err := q.takeEntry(ctx, e); err != nil {
-				return err
-			}
+	return journal.EachEntry(ctx, q.runs, q.run, q.last+1, func(e nightcrier.JournalEntry) error {
+		err := q.takeEntry(ctx, e)
+		if err == nil {
 			q.last = e.Seq
 		}
-	}
+		return err
+	})
 }
 
 // takeEntry makes the events of an entry. A state may be written before its step is.

@@ -80,7 +80,7 @@ func podsRefused(f *scene.Facts) []scene.Finding {
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said},
 		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), scene.MeaningOf(creationCauses, cause), nameAfterColon(named), text.CutMiddle(said.Quote, scene.MaxQuote)),
 		WrongIf: "what refused has been changed since; the controller tries again by itself",
-		Test: scene.DescribeTest(f.Owner).
+		Test: scene.DescribeTest(f.Mend()).
 			DecidesBetween("its conditions or newest events say the same", "the Pods it wants are there"),
 		Lack: lackRefused(f, cause, named, said.Quote),
 	}

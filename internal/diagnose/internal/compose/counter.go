@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
@@ -83,23 +82,9 @@ func (a *assembler) webhookAnswers(n scene.Finding) (counter, bool) {
 		return counter{}, false
 	}
 	s := a.f.Scene
-	var services []*admissionv1.ServiceReference
-	for _, w := range s.ValidatingWebhooks {
-		for _, h := range w.Object.Webhooks {
-			if w.Object.Name == n.Object.Name {
-				services = append(services, h.ClientConfig.Service)
-			}
-		}
-	}
-	for _, w := range s.MutatingWebhooks {
-		for _, h := range w.Object.Webhooks {
-			if w.Object.Name == n.Object.Name {
-				services = append(services, h.ClientConfig.Service)
-			}
-		}
-	}
-	for _, ref := range services {
-		if ref == nil {
+	for w := range s.AllWebhooks() {
+		ref := w.Service
+		if w.Object.Name != n.Object.Name || ref == nil {
 			continue
 		}
 		svc := scene.FindObject(s.Services, ref.Namespace, ref.Name)

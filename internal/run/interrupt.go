@@ -40,8 +40,9 @@ func (w *Work) interruptible(ctx context.Context, do func(context.Context) error
 		defer timer.Stop()
 	}
 	if w.dueOf(w.step) == UnlessStopped {
+		run := w.Order.RunID // the step may be over before who waits for a cancel has seen it
 		go func() {
-			if cause, err := w.runner.awaitCancel(bound, w.Order.RunID); err == nil {
+			if cause, err := w.runner.awaitCancel(bound, run); err == nil {
 				stop(&interrupted{nightcrier.StateCancelled, nightcrier.FailCancelled, "cancelled: " + cause})
 			}
 		}()

@@ -84,9 +84,10 @@ func (w *Work) takeSeat(ctx context.Context, s *Session, t try) error {
 		timer := time.AfterFunc(until.Sub(s.Now()), stop)
 		defer timer.Stop()
 	}
+	run := w.Order.RunID // the step may be over before who waits for a cancel has seen it
 	full := func() error {
 		go func() {
-			if _, err := w.runner.awaitCancel(wait, w.Order.RunID); err == nil {
+			if _, err := w.runner.awaitCancel(wait, run); err == nil {
 				stop()
 			}
 		}()

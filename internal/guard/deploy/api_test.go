@@ -2,12 +2,14 @@ package deploy
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	authz "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 
 	"nightcrier.dev/nightcrier"
@@ -53,5 +55,29 @@ func TestAnswersThatAreNone(t *testing.T) {
 				t.Errorf("%v, %v", obj, err)
 			}
 		})
+	}
+}
+
+// A credential of which the cluster does not say what it may do is none for a server that writes.
+func TestWhatIsNotAnsweredCountsAsMore(t *testing.T) {
+	for silent, want := range map[string]nightcrier.Code{"": "", "namespaces": nightcrier.Refused} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var review authz.SelfSubjectAccessReview
+			if strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") && json.NewDecoder(r.Body).Decode(&review) == nil && review.Spec.ResourceAttributes.Resource == silent {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			_, _ = w.Write([]byte(`{"status":{"allowed":false,"resourceRules":[],"nonResourceRules":[],"incomplete":false}}`))
+		}))
+		client, err := kube.New(&rest.Config{Host: server.URL}, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(t.Context(), Config{Policy: Policy{Namespaces: []string{"apps"}}, Cluster: "c", Client: client, Mask: bytes.Clone, Record: func(Write) error { return nil }})
+		if nightcrier.CodeOf(err) != want || want != "" && !strings.Contains(err.Error(), "possibly may patch namespaces") {
+			t.Errorf("%q: %v", silent, err)
+		}
+		client.Close()
+		server.Close()
 	}
 }

@@ -43,3 +43,16 @@ func (s *Step) Ended() bool { return s.State.Terminal() || s.Skipped != "" }
 
 // Delivered reports whether the run could go on as if nothing had happened.
 func (s *Step) Delivered() bool { return s.State == StateSuccess || s.Skipped != "" }
+
+// LastAttempts leaves the last attempt of each step. The attempts of one stand together, in their
+// order.
+func LastAttempts(all []Step) (last []Step) {
+	for _, s := range all {
+		if n := len(last); n > 0 && last[n-1].ID == s.ID {
+			last[n-1] = s
+		} else {
+			last = append(last, s)
+		}
+	}
+	return last
+}

@@ -19,7 +19,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
 	"nightcrier.dev/nightcrier/internal/oneshot"
-	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
@@ -166,22 +165,7 @@ func runBuildDeploy(t *testing.T, manifest string) (nightcrier.Run, []nightcrier
 	m.MustAdd(t, claude.cli, fakemodel.Scenario{Answer: d.answer})
 	server := deployServer(t, api, ns)
 	a := s.app(func(o *app.Options) { o.Config.ToolServers = []config.ToolServer{server} })
-	queued, err := a.Store().EnqueueRun(t.Context(), store.NewRun{
-		Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: "1"}, Pipeline: "build-deploy", Key: "build-deploy shop", Executor: claude.executor,
-		Input: json.RawMessage(`{"description": "a page that says: a shop", "app": "shop"}`),
-	})
-	s.must(err)
-	var run nightcrier.Run
-	s.eventually(func() string {
-		run, err = a.Store().Run(t.Context(), queued.Run.ID)
-		s.must(err)
-		if run.Status != nightcrier.Finished {
-			return "the run is " + string(run.Status)
-		}
-		return ""
-	})
-	steps, err := a.Store().Steps(t.Context(), run.ID)
-	s.must(err)
+	run, steps := s.callPipeline(a, "build-deploy", claude.executor, `{"description": "a page that says: a shop", "app": "shop"}`)
 	there, err := api.Client.Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).Namespace(ns).List(t.Context(), v1.ListOptions{})
 	s.must(err)
 	s.noKeyIn(s.root)

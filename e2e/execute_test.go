@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -110,7 +108,6 @@ func newBuilding(t *testing.T) *site {
 		}
 		return fakemodel.Step{Text: "It is done."}
 	}})
-	dir := filepath.Dir(s.root)
 	files := map[string]string{"pipelines/page.yaml": `name: page
 input_mapping: {description: prd}
 phases:
@@ -126,12 +123,8 @@ phases:
 	for _, name := range []string{"builder", "reader", "shipper"} {
 		files["skills/shop/"+name+"/SKILL.md"] = fmt.Sprintf("---\nname: %s\ndescription: works\n---\n# Work\n\nDo it.\n", name)
 	}
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		s.must(os.MkdirAll(filepath.Dir(path), 0o700))
-		s.must(os.WriteFile(path, []byte(text), 0o600))
-	}
-	s.env["SKILLS_CACHE_DIR"], s.env["PIPELINES_DIR"], s.env["NIGHTCRIER_LISTEN"] = filepath.Join(dir, "skills"), filepath.Join(dir, "pipelines"), "127.0.0.1:0"
+	s.writeLibrary(files)
+	s.env["NIGHTCRIER_LISTEN"] = "127.0.0.1:0"
 	return s
 }
 

@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,7 +8,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/app"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
-	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
@@ -63,41 +59,21 @@ func TestAPipelineOfOurOwn(t *testing.T) {
 			"summary": "No pods.", "rich_output": map[string]any{"title": "Pods", "status": "healthy", "summary": "None."},
 		}}}}
 	}})
-	dir := filepath.Dir(s.root)
-	for name, text := range map[string]string{
+	s.writeLibrary(map[string]string{
 		"skills/shop/triage/SKILL.md":             "---\nname: triage\nrole: manager\nmodel: anthropic/claude-haiku-4.5\n---\nRoute it.\n",
 		"skills/shop/worker/SKILL.md":             "---\nname: worker\nmodel: anthropic/claude-sonnet-4-5\n---\nCount the pods.\n",
 		"skills/shop/worker/agentura.config.yaml": "domain: shop\nskills: [{name: worker, role: agent}]\nagent: {executor: ptc, max_iterations: 5}\n",
 		"pipelines/own.yaml": "name: own\non: manual\nsteps:\n  - {id: route, skill: shop/triage, deliverable: {schema: {type: object, required: [route_to]}}}\n" +
 			"  - {id: work, skill: shop/worker, with: {cluster: '\"real\"', to: steps.route.output.route_to}}\n",
-	} {
-		path := filepath.Join(dir, name)
-		s.must(os.MkdirAll(filepath.Dir(path), 0o700))
-		s.must(os.WriteFile(path, []byte(text), 0o600))
-	}
+	})
 	kube := kubetest.Start(t)
-	s.env["SKILLS_CACHE_DIR"], s.env["PIPELINES_DIR"] = filepath.Join(dir, "skills"), filepath.Join(dir, "pipelines")
 	s.env["OPENROUTER_API_KEY"], s.env["OPENROUTER_BASE_URL"] = realKey, m.URL("it")
 	s.env["ANTHROPIC_API_KEY"], s.env["ANTHROPIC_BASE_URL"], s.env["NIGHTCRIER_AGENT_EXECUTOR"] = realKey, m.URL("it"), "builtin"
 	a := s.app(func(o *app.Options) {
 		o.Reach = nil
 		o.Config.Clusters[0].Kubeconfig = kube.ReadOnly(t)
 	})
-	queued, err := a.Store().EnqueueRun(t.Context(), store.NewRun{
-		Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: "1"}, Pipeline: "own", Key: "own", Executor: "builtin", Input: json.RawMessage(`{"text": "how many pods?"}`),
-	})
-	s.must(err)
-	var run nightcrier.Run
-	s.eventually(func() string {
-		run, err = a.Store().Run(t.Context(), queued.Run.ID)
-		s.must(err)
-		if run.Status != nightcrier.Finished {
-			return "the run is " + string(run.Status)
-		}
-		return ""
-	})
-	rows, err := a.Store().Steps(t.Context(), run.ID)
-	s.must(err)
+	run, rows := s.callPipeline(a, "own", "builtin", `{"text": "how many pods?"}`)
 	if run.Outcome != nightcrier.StateSuccess || len(rows) != 2 {
 		t.Fatalf("%s: %s, %+v", run.Outcome, run.FailureReason, rows)
 	}

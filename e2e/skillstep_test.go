@@ -1,16 +1,12 @@
 package e2e
 
 import (
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
-	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
 // A pipeline of two skills, done by the real claude CLI in its sandbox: the first leaves a file, which
@@ -34,8 +30,7 @@ func TestAPipelineOfSkills(t *testing.T) {
 		}
 		return fakemodel.Step{Text: "There is nothing to read."}
 	}})
-	dir := filepath.Dir(s.root)
-	for name, text := range map[string]string{
+	s.writeLibrary(map[string]string{
 		"skills/WORKSPACE.md":                      "Be brief.",
 		"skills/shop/DOMAIN.md":                    "Shops sell things.",
 		"skills/shop/builder/SKILL.md":             "---\nname: builder\ndescription: builds\nmodel: anthropic/of-the-skill\nallowed-tools: Bash\n---\n# Build a page\n\nWrite the page that the input asks for.\n",
@@ -43,28 +38,9 @@ func TestAPipelineOfSkills(t *testing.T) {
 		"skills/shop/reader/SKILL.md":              "---\nname: reader\ndescription: reads\n---\nRead what was built.\n",
 		"pipelines/site.yaml": "name: site\non: manual\nsteps:\n  - {id: build, skill: shop/builder}\n" +
 			"  - {id: read, skill: shop/reader, with: {page: 'steps.build.output.files[0]'}}\n",
-	} {
-		path := filepath.Join(dir, name)
-		s.must(os.MkdirAll(filepath.Dir(path), 0o700))
-		s.must(os.WriteFile(path, []byte(text), 0o600))
-	}
-	s.env["SKILLS_CACHE_DIR"], s.env["PIPELINES_DIR"] = filepath.Join(dir, "skills"), filepath.Join(dir, "pipelines")
+	})
 	a := s.app(nil)
-	queued, err := a.Store().EnqueueRun(t.Context(), store.NewRun{
-		Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: "1"}, Pipeline: "site", Key: "site", Executor: claude.executor, Input: json.RawMessage(`{"prd": "a page for @shop"}`),
-	})
-	s.must(err)
-	var run nightcrier.Run
-	s.eventually(func() string {
-		run, err = a.Store().Run(t.Context(), queued.Run.ID)
-		s.must(err)
-		if run.Status != nightcrier.Finished {
-			return "the run is " + string(run.Status)
-		}
-		return ""
-	})
-	rows, err := a.Store().Steps(t.Context(), run.ID)
-	s.must(err)
+	run, rows := s.callPipeline(a, "site", claude.executor, `{"prd": "a page for @shop"}`)
 	if run.Outcome != nightcrier.StateSuccess || len(rows) != 2 {
 		t.Fatalf("%s: %s, %+v", run.Outcome, run.FailureReason, rows)
 	}

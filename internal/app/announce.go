@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -60,7 +59,7 @@ func (a *Investigator) messagesOf(ctx context.Context, r nightcrier.Run, p pipel
 		return nil, err
 	}
 	input, wrong := p.Definition.ReadInput(raw)
-	r.Steps = lastAttempts(attempts)
+	r.Steps = nightcrier.LastAttempts(attempts)
 	told, err := p.ListTold(ctx, r, input)
 	if wrong = errors.Join(wrong, err); wrong != nil {
 		a.log.Warn("a notification is not as its pipeline wishes", "component", "notify", "event", "notification_text", "run", r.ID, "pipeline", r.Pipeline, "error", wrong)
@@ -88,18 +87,6 @@ func (a *Investigator) runMessageOf(ctx context.Context, n store.Notification) (
 		}
 	}
 	return notify.RunOf(notify.Run{Run: r}, n.Channel), err
-}
-
-// lastAttempts leaves of each step the last attempt, which comes last.
-func lastAttempts(all []nightcrier.Step) (last []nightcrier.Step) {
-	for _, s := range all {
-		if i := slices.IndexFunc(last, func(have nightcrier.Step) bool { return have.ID == s.ID }); i >= 0 {
-			last[i] = s
-			continue
-		}
-		last = append(last, s)
-	}
-	return last
 }
 
 func (a *Investigator) tellRise(ctx context.Context, d store.Decision) error {

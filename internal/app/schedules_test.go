@@ -297,6 +297,21 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 			t.Errorf("%s is done by %s, %v", pipeline, r.Executor, err)
 		}
 	}
+	if _, err := a.StartRun(t.Context(), api.Call{Skill: "dev/none", Input: []byte(`{}`)}); nightcrier.CodeOf(err) != nightcrier.NotFound || !strings.Contains(err.Error(), "dev/none") {
+		t.Errorf("a skill that is not there: %v", err)
+	}
+	a.masker, a.cfg.Queue.Max = mask.New(nil, "hunter2-hunter2"), 1
+	r, err := a.StartRun(t.Context(), api.Call{Skill: "dev/walker", Input: []byte(`{}`), By: "bob hunter2-hunter2\nof accounting"})
+	if err != nil || r.Subject.Title != r.TriggeredBy || !strings.HasPrefix(r.TriggeredBy, "bob ") || !strings.HasSuffix(r.TriggeredBy, " of accounting") || strings.Contains(r.TriggeredBy, "hunter2") {
+		t.Errorf("%q asked, %v", r.TriggeredBy, err)
+	}
+	if got := strings.Join(runsOf(t, a), ", "); strings.Count(got, "queued") != 1 {
+		t.Errorf("one run may wait, and there are %s", got)
+	}
+	a.cfg.Queue.Max = 0
+	if r, err := call("cluster-health", `{"cluster":"prod"}`); err != nil || r.Status != nightcrier.Queued {
+		t.Errorf("what looks at no incident: %+v, %v", r, err)
+	}
 }
 
 // Who calls a run gives it neither a cluster nor the tool servers of one, however its key is called.

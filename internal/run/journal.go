@@ -36,30 +36,9 @@ func (s *Session) noteState(ctx context.Context, st journal.State) error {
 	return s.AppendNote(ctx, "state:"+string(st.To), journal.OfState(st))
 }
 
-// journalPage is how many entries are read at once.
-const journalPage = 500
-
 // EachEntry calls fn for every entry of a run's journal, oldest first.
 func (s *Session) EachEntry(ctx context.Context, fn func(nightcrier.JournalEntry) error) error {
-	return s.eachEntryOf(ctx, s.Order.RunID, fn)
-}
-
-func (s *Session) eachEntryOf(ctx context.Context, run string, fn func(nightcrier.JournalEntry) error) error {
-	for from := int64(1); ; {
-		entries, err := s.runner.cfg.Store.Journal(ctx, run, from, journalPage)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			if err := fn(e); err != nil {
-				return err
-			}
-			from = e.Seq + 1
-		}
-		if len(entries) < journalPage {
-			return nil
-		}
-	}
+	return journal.EachEntry(ctx, s.runner.cfg.Store, s.Order.RunID, 1, fn)
 }
 
 // appendEntries masks entries, in place, and stores them in one transaction.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,39 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent/backend"
 )
+
+// Seats are given in the order in which they are waited for, once there are fewer at work than there
+// are seats; one that comes to who has given up meanwhile goes to the next.
+func TestSeats(t *testing.T) {
+	s := &seats{all: 1}
+	s.claim()
+	s.claim() // of an earlier process: more than there are
+	gaveUp := errors.New("gave up")
+	if err := s.take(t.Context(), func() error { s.leave(); s.leave(); return gaveUp }); !errors.Is(err, gaveUp) || s.taken != 0 {
+		t.Fatalf("%v, %d taken", err, s.taken)
+	}
+	s.claim()
+	s.claim()
+	order, waits := make(chan int, 2), make(chan bool)
+	for i := range 2 {
+		go func() {
+			if err := s.take(t.Context(), func() error { waits <- true; return nil }); err != nil {
+				t.Error(err)
+			}
+			order <- i
+			s.leave()
+		}()
+		<-waits
+	}
+	s.leave()
+	if n := len(order); n != 0 || s.taken != 1 {
+		t.Errorf("%d have a seat, where %d are at work that there is one for", n, s.taken)
+	}
+	s.leave()
+	if first, second := <-order, <-order; first != 0 || second != 1 {
+		t.Errorf("%d came before %d", first, second)
+	}
+}
 
 // A phase has no more agents work at once than is configured; the others wait, and say so.
 func TestAgentsWaitForASeat(t *testing.T) {

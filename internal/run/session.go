@@ -130,7 +130,7 @@ func (s *Session) OpenEvidence(ctx context.Context) (err error) {
 	}
 	s.OfRun = map[string]bool{}
 	for _, run := range s.Order.runs() {
-		if err := s.eachEntryOf(ctx, run, func(e nightcrier.JournalEntry) error {
+		if err := journal.EachEntry(ctx, s.runner.cfg.Store, run, 1, func(e nightcrier.JournalEntry) error {
 			if e.Type != nightcrier.EntryEvidence {
 				return nil
 			}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/record/journal"
@@ -158,6 +160,13 @@ func TestLoop(t *testing.T) {
 		"verified":             {answers: []said{looked, {text: "made"}, {text: "VERIFIED: it is"}}, set: verify, final: "made", asked: []string{"it must be blue", "made"}},
 		"mended":               {answers: []said{looked, {text: "made"}, {text: "ISSUES: red"}, looked, done(`{"summary":"again"}`), {text: "**VERIFIED**"}}, set: verify, final: "again"},
 		"never what it should": {answers: []said{looked, {text: "made"}, {text: "ISSUES: red"}, {text: "again"}, {text: "ISSUES: red"}}, set: verify, fails: "does not meet its criteria: ISSUES: red", class: nightcrier.FailInvalidOutput},
+		"verified, but cut":    {answers: []said{looked, {text: "made"}, {text: "VERIFIED: it", stop: "max_tokens"}, {text: "again"}, {text: "VERIFIED: it is"}}, set: verify, final: "again"},
+		"cut now and then":     {answers: append(slices.Repeat([]said{{text: "x", stop: "max_tokens"}, looked}, 7), said{text: "ok"}), final: "ok"},
+		"the window is full":   {answers: []said{looked, {text: "half ", stop: "model_context_window_exceeded"}, {text: "my notes"}, {text: "rest"}}, final: "half rest", asked: []string{"my notes"}},
+		"more calls than made": {answers: []said{{calls: slices.Repeat([]call{look("1", `{}`)}, maxCalls+1)}, {text: "ok"}}, final: "ok", asked: []string{"At most 64 calls are made"}},
+		"too large a request":  {answers: []said{{calls: []call{{id: "1", name: "big", input: json.RawMessage(`{}`)}}}, {status: 413}, {text: "ok"}}, final: "ok"},
+		"no such model":        {answers: []said{{status: 404}, looked, {text: "ok"}}, set: func(c *Config) { c.Fallbacks = []string{"other"} }, final: "ok", asked: []string{`"model":"other"`}},
+		"one call that calls":  {answers: []said{{text: "{}", calls: []call{look("1", `{}`)}}}, set: single, final: "{}"},
 		"one call":             {answers: []said{{text: "{}"}}, set: single, final: "{}"},
 		"one call, cut":        {answers: []said{{text: "{", stop: "max_tokens"}, {text: "}"}}, set: single, final: "{}"},
 	} {
@@ -208,6 +217,99 @@ func TestLongConversations(t *testing.T) {
 	}
 	if last := s.asked[3]; strings.Contains(last, "seen {") || !strings.Contains(last, "do it") || !strings.Contains(last, "my notes") {
 		t.Errorf("it went on with %s", last)
+	}
+}
+
+// Where a model writes no notes, the conversation goes on with shorter results.
+func TestNoNotes(t *testing.T) {
+	s := &script{t: t, provider: nightcrier.Anthropic, answers: []said{
+		{calls: []call{look("1", `{}`)}, tokens: 10}, {calls: []call{look("2", `{}`)}, tokens: 900}, {tokens: 950}, {text: "done", tokens: 50},
+	}}
+	cfg := s.config()
+	cfg.Window = 1000
+	if end, err := Run(t.Context(), cfg); err != nil || end.FinalMessage != "done" {
+		t.Fatalf("%+v, %v", end, err)
+	}
+	if last := s.asked[3]; strings.Count(last, "seen {") != 2 {
+		t.Errorf("it went on with %s", last)
+	}
+}
+
+// A model ends once: of two last words in one turn the later counts, and both calls are answered.
+func TestTwoEndsInOneTurn(t *testing.T) {
+	end := func(id, summary string) call {
+		return call{id: id, name: completeTool, input: json.RawMessage(`{"summary":"` + summary + `"}`)}
+	}
+	s := &script{t: t, provider: nightcrier.Anthropic, answers: []said{{calls: []call{look("1", `{}`)}}, {calls: []call{end("2", "first"), end("3", "last")}}}}
+	got, err := Run(t.Context(), s.config())
+	if err != nil || got.FinalMessage != "last" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	for _, want := range []string{`{"id":"2","text":"It was called twice; the last call counts.","failed":true}`, `{"id":"3","text":"Taken."}`} {
+		if !strings.Contains(string(got.Session), want) {
+			t.Errorf("no %s in %s", want, got.Session)
+		}
+	}
+}
+
+// A loop that is told to end asks the model nothing more.
+func TestALoopThatIsEnded(t *testing.T) {
+	s := &script{t: t, provider: nightcrier.OpenAI, answers: []said{{calls: []call{look("1", `{}`)}}}}
+	ctx, stop := context.WithCancel(t.Context())
+	cfg := s.config()
+	cfg.Call = func(context.Context, string, json.RawMessage) (string, bool) { stop(); return "seen", false }
+	if end, err := Run(ctx, cfg); err != nil || !end.Failed || end.Reason != "it was ended" {
+		t.Errorf("%+v, %v", end, err)
+	}
+}
+
+// An API that says when it may be asked again is not asked before.
+func TestRetryAfterIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{t: t, provider: nightcrier.OpenAI, answers: []said{{calls: []call{look("1", `{}`)}}, {text: "ok"}}}
+		cfg := s.config()
+		busy := true
+		cfg.Ask = func(ctx context.Context, path string, body []byte) (Answer, error) {
+			if busy {
+				busy = false
+				return Answer{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}}, nil
+			}
+			return s.ask(ctx, path, body)
+		}
+		start := time.Now()
+		end, err := Run(t.Context(), cfg)
+		if took := time.Since(start); err != nil || end.FinalMessage != "ok" || took < time.Minute {
+			t.Errorf("%+v after %s, %v", end, took, err)
+		}
+	})
+}
+
+// What only one of the servers that speak Chat Completions does.
+func TestCompletionsOfManyServers(t *testing.T) {
+	looked, ok := said{calls: []call{look("1", `{}`)}}, said{text: "ok"}
+	for name, c := range map[string]struct {
+		answers []said
+		fails   string
+		asked   []string // pieces of the last request
+	}{
+		"a refusal of its own":     {answers: []said{looked, {raw: `{"choices":[{"message":{"refusal":"I will not"},"finish_reason":"stop"}]}`}}, fails: "refused to answer"},
+		"a gateway that breaks":    {answers: []said{looked, {raw: `{"choices":[{"message":{"content":"hal"},"finish_reason":"error"}]}`}, ok}},
+		"calls without a name":     {answers: []said{{raw: `{"choices":[{"message":{"tool_calls":[{"function":{"name":"look"}},{"function":{"name":"look"}}]},"finish_reason":"tool_calls"}],"usage":{"total_tokens":7}}`}, ok}, asked: []string{`"tool_call_id":"call_7_0"`, `"tool_call_id":"call_7_1"`}},
+		"an end that is no JSON":   {answers: []said{looked, {calls: []call{{id: "2", name: completeTool, input: json.RawMessage("nonsense")}}}, done(`{"summary":"ok"}`)}, asked: []string{"It is not ended: its arguments are no JSON object"}},
+		"an answer of white space": {answers: []said{looked, {text: " \n"}, ok}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &script{t: t, provider: nightcrier.OpenAI, answers: c.answers}
+			end, err := Run(t.Context(), s.config())
+			if err != nil || end.Failed != (c.fails != "") || !strings.Contains(end.Reason, c.fails) || c.fails == "" && end.FinalMessage != "ok" {
+				t.Fatalf("%+v, %v", end, err)
+			}
+			for _, piece := range c.asked {
+				if last := s.asked[len(s.asked)-1]; !strings.Contains(last, piece) {
+					t.Errorf("no %s in %s", piece, last)
+				}
+			}
+		})
 	}
 }
 
@@ -262,6 +364,20 @@ func TestRequests(t *testing.T) {
 		if !strings.Contains(last, want) {
 			t.Errorf("no %s in %s", want, last)
 		}
+	}
+	for p, thoughts := range map[nightcrier.Provider]bool{nightcrier.OpenAI: false, nightcrier.OpenRouter: true} {
+		s := &script{t: t, provider: p, answers: []said{{calls: []call{look("1", `{}`)}}, {text: "done"}}}
+		cfg := s.config()
+		cfg.Thinking = 2000
+		if _, err := Run(t.Context(), cfg); err != nil || strings.Contains(s.asked[0], `"reasoning":{"max_tokens":2000}`) != thoughts {
+			t.Errorf("%s: %v, asked with %s", p, err, s.asked[0])
+		}
+	}
+	s = &script{t: t, provider: nightcrier.Anthropic, answers: []said{{}, {calls: []call{look("1", `{}`)}}, {text: "done"}}}
+	most := s.config()
+	most.MaxTokens = 10 * mostTokens
+	if _, err := Run(t.Context(), most); err != nil || !strings.Contains(s.asked[0], fmt.Sprintf(`"max_tokens":%d,`, mostTokens)) || strings.Contains(s.asked[1], "assistant") {
+		t.Errorf("%v; thoughts alone are sent back, or more tokens than may be are asked for: %s", err, s.asked[1])
 	}
 	cfg.Thinking = 30
 	if _, err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "at least 1024") {

@@ -115,7 +115,7 @@ func (r *reading) compareRevisions(ctx context.Context, ns, word, name string) e
 
 func selectorOf(doc any) string {
 	var sel metav1.LabelSelector
-	if valueAt(doc, "spec", "selector") == nil || convertInto(valueAt(doc, "spec", "selector"), &sel) != nil {
+	if ValueAt(doc, "spec", "selector") == nil || convertInto(ValueAt(doc, "spec", "selector"), &sel) != nil {
 		return ""
 	}
 	s, err := metav1.LabelSelectorAsSelector(&sel)
@@ -133,9 +133,9 @@ func (r *reading) listRevisions(ctx context.Context, ns string, deployments bool
 		return nil, err
 	}
 	var out []revision
-	for _, item := range listAt(doc, "items") {
+	for _, item := range ListAt(doc, "items") {
 		var obj metav1.PartialObjectMetadata
-		if err := convertInto(map[string]any{"metadata": valueAt(item, "metadata")}, &obj); err != nil {
+		if err := convertInto(map[string]any{"metadata": ValueAt(item, "metadata")}, &obj); err != nil {
 			return nil, err
 		}
 		up := metav1.GetControllerOfNoCopy(&obj)
@@ -145,10 +145,10 @@ func (r *reading) listRevisions(ctx context.Context, ns string, deployments bool
 		v := revision{name: obj.Name, of: up.Kind + "/" + up.Name, made: obj.CreationTimestamp.Time}
 		if deployments {
 			v.number, _ = strconv.ParseInt(obj.Annotations[revisionNote], 10, 64) // unnumbered is oldest
-			v.template = valueAt(item, "spec", "template")
+			v.template = ValueAt(item, "spec", "template")
 		} else {
-			v.number, _ = valueAt(item, "revision").(int64)
-			v.template = valueAt(item, "data", "spec", "template")
+			v.number, _ = ValueAt(item, "revision").(int64)
+			v.template = ValueAt(item, "data", "spec", "template")
 		}
 		out = append(out, v)
 	}

@@ -41,7 +41,7 @@ func describeObject(ctx context.Context, r *reading, a Args) error {
 	switch {
 	case k.Name == "Pod" && k.Group == "":
 		err = r.writePod(doc)
-	case valueAt(doc, "spec", "template", "spec") != nil:
+	case ValueAt(doc, "spec", "template", "spec") != nil:
 		if err = r.writeTemplate(doc); err == nil {
 			r.writeMissed("its Pods", r.podsOf(ctx, k, doc))
 		}
@@ -66,17 +66,17 @@ func (r *reading) writeMissed(what string, err error) {
 
 // writeHead names the object.
 func (r *reading) writeHead(k kind, doc any) {
-	meta := valueAt(doc, "metadata")
-	res := nightcrier.Resource{Kind: k.Name, Namespace: textAt(meta, "namespace"), Name: textAt(meta, "name")}
+	meta := ValueAt(doc, "metadata")
+	res := nightcrier.Resource{Kind: k.Name, Namespace: TextAt(meta, "namespace"), Name: TextAt(meta, "name")}
 	r.writeTextf("%s, created %s\n", shortLine(res.String(), 400), formatAgo(r.currentTime(), timeAt(meta, "creationTimestamp")))
 	if t := timeAt(meta, "deletionTimestamp"); !t.IsZero() {
 		r.writeTextf("being deleted since %s", formatAge(r.currentTime(), t))
-		if f := listAt(meta, "finalizers"); len(f) > 0 {
+		if f := ListAt(meta, "finalizers"); len(f) > 0 {
 			r.writeTextf("; finalizers: %s", shortLine(fmt.Sprint(f...), 200))
 		}
 		r.writeTextf("\n")
 	}
-	if labels, ok := valueAt(meta, "labels").(map[string]any); ok {
+	if labels, ok := ValueAt(meta, "labels").(map[string]any); ok {
 		var pairs []string
 		for _, key := range slices.Sorted(maps.Keys(labels)) {
 			pairs = append(pairs, fmt.Sprintf("%s=%v", key, labels[key]))
@@ -97,7 +97,7 @@ func (r *reading) writeOwners(ctx context.Context, doc any) {
 		if up.Kind != "ReplicaSet" && up.Kind != "Job" { // above the others nobody looks
 			break
 		}
-		next, err := r.ownerOf(ctx, textAt(doc, "metadata", "namespace"), up)
+		next, err := r.ownerOf(ctx, TextAt(doc, "metadata", "namespace"), up)
 		if err != nil {
 			chain = append(chain, "(which cannot be read: "+shortLine(err.Error(), 200)+")")
 			break
@@ -112,7 +112,7 @@ func (r *reading) writeOwners(ctx context.Context, doc any) {
 // controllerOf is the reference to what controls an object, nil when nothing does.
 func controllerOf(doc any) *metav1.OwnerReference {
 	var obj metav1.PartialObjectMetadata
-	if convertInto(map[string]any{"metadata": valueAt(doc, "metadata")}, &obj) != nil {
+	if convertInto(map[string]any{"metadata": ValueAt(doc, "metadata")}, &obj) != nil {
 		return nil
 	}
 	return metav1.GetControllerOfNoCopy(&obj)
@@ -139,19 +139,19 @@ var counts = [][2]string{
 // writeState tells phase, counts and conditions, which most kinds have.
 func (r *reading) writeState(doc any) {
 	var facts []string
-	if p := textAt(doc, "status", "phase"); p != "" {
+	if p := TextAt(doc, "status", "phase"); p != "" {
 		facts = append(facts, "phase "+shortLine(p, 100))
 	}
 	for _, key := range []string{"reason", "message"} {
-		if s := textAt(doc, "status", key); s != "" {
+		if s := TextAt(doc, "status", key); s != "" {
 			facts = append(facts, key+" "+shortLine(s, 300))
 		}
 	}
-	if n, ok := valueAt(doc, "spec", "replicas").(int64); ok {
+	if n, ok := ValueAt(doc, "spec", "replicas").(int64); ok {
 		facts = append(facts, fmt.Sprintf("%d desired", n))
 	}
 	for _, c := range counts {
-		if n, ok := valueAt(doc, "status", c[0]).(int64); ok {
+		if n, ok := ValueAt(doc, "status", c[0]).(int64); ok {
 			facts = append(facts, fmt.Sprintf("%d %s", n, c[1]))
 		}
 	}
@@ -159,8 +159,8 @@ func (r *reading) writeState(doc any) {
 		r.writeTextf("state: %s\n", strings.Join(facts, ", "))
 	}
 	rows := [][]string{{"CONDITION", "STATUS", "SINCE", "REASON", "MESSAGE"}}
-	for _, c := range listAt(doc, "status", "conditions") {
-		rows = append(rows, []string{textAt(c, "type"), textAt(c, "status"), formatAgo(r.currentTime(), timeAt(c, "lastTransitionTime")), textAt(c, "reason"), textAt(c, "message")})
+	for _, c := range ListAt(doc, "status", "conditions") {
+		rows = append(rows, []string{TextAt(c, "type"), TextAt(c, "status"), formatAgo(r.currentTime(), timeAt(c, "lastTransitionTime")), TextAt(c, "reason"), TextAt(c, "message")})
 	}
 	if len(rows) > 1 {
 		r.writeTextf("%s", formatTable(rows))
@@ -170,14 +170,14 @@ func (r *reading) writeState(doc any) {
 // podsOf lists the Pods that a workload selects.
 func (r *reading) podsOf(ctx context.Context, k kind, doc any) error {
 	var sel metav1.LabelSelector
-	if valueAt(doc, "spec", "selector") == nil || convertInto(valueAt(doc, "spec", "selector"), &sel) != nil {
+	if ValueAt(doc, "spec", "selector") == nil || convertInto(ValueAt(doc, "spec", "selector"), &sel) != nil {
 		return nil
 	}
 	s, err := metav1.LabelSelectorAsSelector(&sel)
 	if err != nil || s.Empty() {
 		return nil
 	}
-	ns := textAt(doc, "metadata", "namespace")
+	ns := TextAt(doc, "metadata", "namespace")
 	pods := kinds.MustNamed("Pod")
 	values := url.Values{"labelSelector": {s.String()}, "limit": {fmt.Sprint(describedPods)}}
 	list, err := r.readRecorded(ctx, query{path: pods.Path(ns), values: values, accept: acceptTable, max: maxList, kind: "list"})
@@ -186,7 +186,7 @@ func (r *reading) podsOf(ctx context.Context, k kind, doc any) error {
 	}
 	rows := r.rowsOfList(list, false)
 	r.writeTextf("Pods of this %s: %d", k.Name, len(rows)-1)
-	if textAt(list, "metadata", "continue") != "" {
+	if TextAt(list, "metadata", "continue") != "" {
 		r.writeTextf(", and there are more%s", remainingCount(list))
 	}
 	r.writeTextf("\n")
@@ -223,8 +223,8 @@ func (r *reading) writeRemainder(doc any) error {
 // eventsAbout lists the events about the object. Those about cluster-wide
 // objects are kept in the default namespace.
 func (r *reading) eventsAbout(ctx context.Context, k kind, doc any) error {
-	ns := cmp.Or(textAt(doc, "metadata", "namespace"), metav1.NamespaceDefault)
-	list, more, err := r.listEvents(ctx, EventFilter{Namespace: ns, Kind: k.Name, Name: textAt(doc, "metadata", "name")}, describedEvents)
+	ns := cmp.Or(TextAt(doc, "metadata", "namespace"), metav1.NamespaceDefault)
+	list, more, err := r.listEvents(ctx, EventFilter{Namespace: ns, Kind: k.Name, Name: TextAt(doc, "metadata", "name")}, describedEvents)
 	if err != nil {
 		return err
 	}

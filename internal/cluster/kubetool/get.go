@@ -30,7 +30,7 @@ func getObject(ctx context.Context, r *reading, a Args) error {
 	if err != nil {
 		return err
 	}
-	data := &Object{Kind: k.Name, Namespace: textAt(doc, "metadata", "namespace"), Name: a.String("name"), Path: a.String("path")}
+	data := &Object{Kind: k.Name, Namespace: TextAt(doc, "metadata", "namespace"), Name: a.String("name"), Path: a.String("path")}
 	if p := a.String("path"); p != "" {
 		if doc, err = followPath(doc, p); err != nil {
 			return err
@@ -147,7 +147,7 @@ func (s *Set) Labels(ctx context.Context, res nightcrier.Resource) (map[string]s
 		return nil, err
 	}
 	labels := map[string]string{}
-	all, _ := valueAt(doc, "metadata", "labels").(map[string]any)
+	all, _ := ValueAt(doc, "metadata", "labels").(map[string]any)
 	for key, v := range all {
 		labels[key], _ = v.(string)
 	}

@@ -95,9 +95,9 @@ func (r *reading) storedReleases(ctx context.Context, ns, name string) ([]stored
 		return nil, err
 	}
 	var list []stored
-	for _, item := range listAt(doc, "items") {
-		label := func(key string) string { return textAt(item, "metadata", "labels", key) }
-		s := stored{secret: textAt(item, "metadata", "name"), release: label("name"), status: label("status"), made: timeAt(item, "metadata", "creationTimestamp")}
+	for _, item := range ListAt(doc, "items") {
+		label := func(key string) string { return TextAt(item, "metadata", "labels", key) }
+		s := stored{secret: TextAt(item, "metadata", "name"), release: label("name"), status: label("status"), made: timeAt(item, "metadata", "creationTimestamp")}
 		s.version, _ = strconv.Atoi(label("version")) // unnumbered is oldest
 		if strings.HasPrefix(s.secret, "sh.helm.release.v1.") {
 			list = append(list, s)

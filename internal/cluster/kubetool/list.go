@@ -61,7 +61,7 @@ func listObjects(ctx context.Context, r *reading, a Args) error {
 	}
 	rows := r.rowsOfList(doc, ns == "" && !k.ClusterWide)
 	r.writeTextf("%s%s: %d", k.Plural, inNamespace(k.Kind, ns), len(rows)-1)
-	more := textAt(doc, "metadata", "continue")
+	more := TextAt(doc, "metadata", "continue")
 	if more != "" {
 		r.writeTextf(", and there are more%s", remainingCount(doc))
 	}
@@ -79,7 +79,7 @@ func listObjects(ctx context.Context, r *reading, a Args) error {
 }
 
 func remainingCount(doc any) string {
-	if n, ok := valueAt(doc, "metadata", "remainingItemCount").(int64); ok {
+	if n, ok := ValueAt(doc, "metadata", "remainingItemCount").(int64); ok {
 		return fmt.Sprintf(" (%d)", n)
 	}
 	return ""
@@ -121,17 +121,17 @@ func checkNames(kind, ns, name string) error {
 // rowsOfList makes table rows of what a list answered: the server's own table, or
 // name and age of each item.
 func (r *reading) rowsOfList(doc any, withNamespace bool) [][]string {
-	if textAt(doc, "kind") == "Table" {
+	if TextAt(doc, "kind") == "Table" {
 		return tableRows(doc, withNamespace)
 	}
 	rows := [][]string{{"NAME", "AGE"}}
 	if withNamespace {
 		rows[0] = append([]string{"NAMESPACE"}, rows[0]...)
 	}
-	for _, item := range listAt(doc, "items") {
-		row := []string{textAt(item, "metadata", "name"), formatAge(r.currentTime(), timeAt(item, "metadata", "creationTimestamp"))}
+	for _, item := range ListAt(doc, "items") {
+		row := []string{TextAt(item, "metadata", "name"), formatAge(r.currentTime(), timeAt(item, "metadata", "creationTimestamp"))}
 		if withNamespace {
-			row = append([]string{textAt(item, "metadata", "namespace")}, row...)
+			row = append([]string{TextAt(item, "metadata", "namespace")}, row...)
 		}
 		rows = append(rows, row)
 	}
@@ -145,19 +145,19 @@ func tableRows(doc any, withNamespace bool) [][]string {
 	if withNamespace {
 		head = append(head, "NAMESPACE")
 	}
-	for i, c := range listAt(doc, "columnDefinitions") {
-		if priority, _ := valueAt(c, "priority").(int64); priority == 0 {
-			head = append(head, strings.ToUpper(textAt(c, "name")))
+	for i, c := range ListAt(doc, "columnDefinitions") {
+		if priority, _ := ValueAt(c, "priority").(int64); priority == 0 {
+			head = append(head, strings.ToUpper(TextAt(c, "name")))
 			shown = append(shown, i)
 		}
 	}
 	rows := [][]string{head}
-	for _, row := range listAt(doc, "rows") {
+	for _, row := range ListAt(doc, "rows") {
 		var out []string
 		if withNamespace {
-			out = append(out, textAt(row, "object", "metadata", "namespace"))
+			out = append(out, TextAt(row, "object", "metadata", "namespace"))
 		}
-		cells := listAt(row, "cells")
+		cells := ListAt(row, "cells")
 		for _, i := range shown {
 			cell := ""
 			if i < len(cells) && cells[i] != nil {
@@ -171,6 +171,6 @@ func tableRows(doc any, withNamespace bool) [][]string {
 }
 
 func timeAt(doc any, keys ...string) time.Time {
-	t, _ := time.Parse(time.RFC3339, textAt(doc, keys...)) // unreadable is unknown
+	t, _ := time.Parse(time.RFC3339, TextAt(doc, keys...)) // unreadable is unknown
 	return t
 }

@@ -30,7 +30,7 @@ func (r *reading) writePod(doc any) error {
 // writeTemplate tells of the containers that a workload wants.
 func (r *reading) writeTemplate(doc any) error {
 	var spec corev1.PodSpec
-	if err := convertInto(valueAt(doc, "spec", "template", "spec"), &spec); err != nil {
+	if err := convertInto(ValueAt(doc, "spec", "template", "spec"), &spec); err != nil {
 		return err
 	}
 	r.writeContainers("init container", spec.InitContainers, nil)

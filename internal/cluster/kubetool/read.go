@@ -159,8 +159,8 @@ func stripDocument(doc any) {
 	}
 }
 
-// valueAt walks down a document by keys; nil when there is nothing.
-func valueAt(doc any, keys ...string) any {
+// ValueAt walks down a document by keys; nil when there is nothing.
+func ValueAt(doc any, keys ...string) any {
 	for _, k := range keys {
 		m, ok := doc.(map[string]any)
 		if !ok {
@@ -171,8 +171,14 @@ func valueAt(doc any, keys ...string) any {
 	return doc
 }
 
-// textAt is valueAt for a string.
-func textAt(doc any, keys ...string) string { s, _ := valueAt(doc, keys...).(string); return s }
+// TextAt is ValueAt for a string.
+func TextAt(doc any, keys ...string) string { s, _ := ValueAt(doc, keys...).(string); return s }
 
-// listAt is valueAt for a list.
-func listAt(doc any, keys ...string) []any { l, _ := valueAt(doc, keys...).([]any); return l }
+// ListAt is ValueAt for a list.
+func ListAt(doc any, keys ...string) []any { l, _ := ValueAt(doc, keys...).([]any); return l }
+
+// MapAt is ValueAt for a mapping.
+func MapAt(doc any, keys ...string) map[string]any {
+	m, _ := ValueAt(doc, keys...).(map[string]any)
+	return m
+}

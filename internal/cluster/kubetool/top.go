@@ -49,7 +49,7 @@ func showUsage(ctx context.Context, r *reading, a Args) error {
 	if err != nil {
 		return err
 	}
-	items := listAt(doc, "items")
+	items := ListAt(doc, "items")
 	if name != "" {
 		items = []any{doc}
 	}
@@ -79,15 +79,15 @@ func usageRows(items []any, k kinds.Kind) [][]string {
 	if k.ClusterWide {
 		rows := [][]string{{"NODE", "CPU", "MEMORY"}}
 		for _, n := range items {
-			rows = append(rows, append([]string{textAt(n, "metadata", "name")}, formatUsage(valueAt(n, "usage"))...))
+			rows = append(rows, append([]string{TextAt(n, "metadata", "name")}, formatUsage(ValueAt(n, "usage"))...))
 		}
 		return rows
 	}
 	rows := [][]string{{"NAMESPACE", "POD", "CONTAINER", "CPU", "MEMORY"}}
 	for _, p := range items {
-		for _, c := range listAt(p, "containers") {
-			row := []string{textAt(p, "metadata", "namespace"), textAt(p, "metadata", "name"), textAt(c, "name")}
-			rows = append(rows, append(row, formatUsage(valueAt(c, "usage"))...))
+		for _, c := range ListAt(p, "containers") {
+			row := []string{TextAt(p, "metadata", "namespace"), TextAt(p, "metadata", "name"), TextAt(c, "name")}
+			rows = append(rows, append(row, formatUsage(ValueAt(c, "usage"))...))
 		}
 	}
 	return rows
@@ -95,7 +95,7 @@ func usageRows(items []any, k kinds.Kind) [][]string {
 
 // formatUsage writes CPU in thousandths of a core and memory in MiB.
 func formatUsage(doc any) []string {
-	out := []string{textAt(doc, "cpu"), textAt(doc, "memory")}
+	out := []string{TextAt(doc, "cpu"), TextAt(doc, "memory")}
 	if q, err := resource.ParseQuantity(out[0]); err == nil {
 		out[0] = resource.NewMilliQuantity(q.MilliValue(), resource.DecimalSI).String()
 	}

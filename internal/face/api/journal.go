@@ -9,17 +9,14 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/journal"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-const (
-	// streamPage is how many entries are read at once.
-	streamPage = 200
-	// writeTime bounds each write of a stream; the stream itself has no end.
-	writeTime = 30 * time.Second
-)
+// writeTime bounds each write of a stream; the stream itself has no end.
+const writeTime = 30 * time.Second
 
 type journalQuery struct {
 	ID  string `path:"id" maxLength:"64" doc:"The incident's UUID"`
@@ -180,22 +177,16 @@ func (s *stream) advanceStream(ctx context.Context) (done bool, err error) {
 }
 
 func (s *stream) sendNew(ctx context.Context) error {
-	for {
-		entries, err := s.api.opt.Runs.Journal(ctx, s.run, s.last+1, streamPage)
-		if err != nil || len(entries) == 0 {
-			return err
+	return journal.EachEntry(ctx, s.api.opt.Runs, s.run, s.last+1, func(e nightcrier.JournalEntry) error {
+		data, err := json.Marshal(e)
+		if err == nil {
+			err = s.sendFrame("id: %d\ndata: %s\n\n", e.Seq, data)
 		}
-		for _, e := range entries {
-			data, err := json.Marshal(e)
-			if err != nil {
-				return err
-			}
-			if err := s.sendFrame("id: %d\ndata: %s\n\n", e.Seq, data); err != nil {
-				return err
-			}
+		if err == nil {
 			s.last = e.Seq
 		}
-	}
+		return err
+	})
 }
 
 // sendFrame writes one frame and flushes it. JSON holds no line breaks, so a frame

@@ -76,33 +76,18 @@ func (q *sequence) advance(ctx context.Context) (done bool, err error) {
 // the sequence.
 func (q *sequence) readSteps(ctx context.Context) error {
 	all, err := q.runs.Steps(ctx, q.run)
-	q.steps = q.steps[:0]
-	for _, s := range all {
-		if s.AfterEnd {
-			continue
-		}
-		if at := len(q.steps) - 1; at >= 0 && q.steps[at].ID == s.ID {
-			q.steps[at] = s
-		} else {
-			q.steps = append(q.steps, s)
-		}
-	}
+	q.steps = nightcrier.LastAttempts(slices.DeleteFunc(all, func(s nightcrier.Step) bool { return s.AfterEnd }))
 	return err
 }
 
 func (q *sequence) readEntries(ctx context.Context) error {
-	for {
-		entries, err := q.runs.Journal(ctx, q.run, q.last+1, streamPage)
-		if err != nil || len(entries) == 0 {
-			return err
-		}
-		for _, e := range entries {
-			if err := q.takeEntry(ctx, e); err != nil {
-				return err
-			}
+	return journal.EachEntry(ctx, q.runs, q.run, q.last+1, func(e nightcrier.JournalEntry) error {
+		err := q.takeEntry(ctx, e)
+		if err == nil {
 			q.last = e.Seq
 		}
-	}
+		return err
+	})
 }
 
 // takeEntry makes the events of an entry. A state may be written before its step is.

@@ -172,15 +172,15 @@ func openStream(t *testing.T, s *Server, query, last string) *http.Response {
 func TestStreamSendsAllThenEnds(t *testing.T) {
 	f := newFake()
 	s, _ := running(t, f)
-	f.write(streamPage + 5) // more than one page
+	f.write(205) // more than one page
 	resp := openStream(t, s, "", "")
 	f.write(3)
 	f.end()
 	got := frames(resp.Body)
-	if len(got) != 1+streamPage+8+1 {
+	if len(got) != 1+208+1 {
 		t.Fatalf("%d frames", len(got))
 	}
-	if !strings.HasPrefix(got[1], "id: 1\ndata: {") || !strings.HasPrefix(got[streamPage+8], "id: 208\n") || !strings.HasPrefix(got[len(got)-1], "event: end\n") {
+	if !strings.HasPrefix(got[1], "id: 1\ndata: {") || !strings.HasPrefix(got[208], "id: 208\n") || !strings.HasPrefix(got[len(got)-1], "event: end\n") {
 		t.Errorf("first %q, last %q", got[1], got[len(got)-1])
 	}
 }

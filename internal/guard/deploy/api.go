@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/cluster/kube"
 	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
@@ -147,7 +148,7 @@ func (a *api) list(ctx context.Context, k kinds.Kind, ns, selector string, limit
 			items = append(items, m)
 		}
 	}
-	return items, textAt(all, "metadata", "continue") != "", nil
+	return items, kubetool.TextAt(all, "metadata", "continue") != "", nil
 }
 
 // apply sends an object as our field manager. Nothing is forced.
@@ -170,7 +171,7 @@ func (a *api) apply(ctx context.Context, o object, body map[string]any, dry bool
 func (a *api) delete(ctx context.Context, k kinds.Kind, ns, name string, obj map[string]any) error {
 	b, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
-		"preconditions": map[string]any{"uid": textAt(obj, "metadata", "uid")},
+		"preconditions": map[string]any{"uid": kubetool.TextAt(obj, "metadata", "uid")},
 	})
 	if err != nil {
 		return nightcrier.Errorf(nightcrier.Internal, "write a deletion: %w", err)
@@ -181,20 +182,16 @@ func (a *api) delete(ctx context.Context, k kinds.Kind, ns, name string, obj map
 
 // isOurs reports whether an object carries the mark and was applied by our field manager.
 func isOurs(obj map[string]any) bool {
-	fields, _ := mapAt(obj, "metadata")["managedFields"].([]any)
-	return textAt(obj, "metadata", "labels", Mark) == Manager && slices.ContainsFunc(fields, func(f any) bool {
-		m, _ := f.(map[string]any)
-		return m["manager"] == Manager && m["operation"] == "Apply"
+	return kubetool.TextAt(obj, "metadata", "labels", Mark) == Manager && slices.ContainsFunc(kubetool.ListAt(obj, "metadata", "managedFields"), func(f any) bool {
+		return kubetool.TextAt(f, "manager") == Manager && kubetool.TextAt(f, "operation") == "Apply"
 	})
 }
 
 // managersOf names who has set fields of an object.
 func managersOf(obj map[string]any) string {
-	fields, _ := mapAt(obj, "metadata")["managedFields"].([]any)
 	var names []string
-	for _, f := range fields {
-		m, _ := f.(map[string]any)
-		if name, _ := m["manager"].(string); name != "" && !slices.Contains(names, name) && len(names) < 5 {
+	for _, f := range kubetool.ListAt(obj, "metadata", "managedFields") {
+		if name := kubetool.TextAt(f, "manager"); name != "" && !slices.Contains(names, name) && len(names) < 5 {
 			names = append(names, text.CutLine(name, 60))
 		}
 	}

@@ -131,7 +131,7 @@ func (s *Set) tryAll(ctx context.Context, all []object) ([]standing, error) {
 		if obj != nil && !isOurs(obj) {
 			return nil, nightcrier.Errorf(nightcrier.Refused, "%s is there already, and was not applied by this server but by %s: use another name", o, managersOf(obj))
 		}
-		st := standing{uid: textAt(obj, "metadata", "uid"), version: textAt(obj, "metadata", "resourceVersion"), outcome: created}
+		st := standing{uid: kubetool.TextAt(obj, "metadata", "uid"), version: kubetool.TextAt(obj, "metadata", "resourceVersion"), outcome: created}
 		if _, st.tried, err = s.api.apply(ctx, o, o.patchFor(st), true); err != nil {
 			return nil, err
 		}
@@ -149,7 +149,7 @@ func (s *Set) tryAll(ctx context.Context, all []object) ([]standing, error) {
 func sameObject(a, b map[string]any) bool {
 	plain := func(m map[string]any) string {
 		meta := map[string]any{}
-		for k, v := range mapAt(m, "metadata") {
+		for k, v := range kubetool.MapAt(m, "metadata") {
 			if k != "managedFields" && k != "resourceVersion" && k != "generation" {
 				meta[k] = v
 			}
@@ -169,7 +169,7 @@ func (o object) patchFor(st standing) map[string]any {
 	if st.uid == "" {
 		return o.body
 	}
-	body, meta := maps.Clone(o.body), maps.Clone(mapAt(o.body, "metadata"))
+	body, meta := maps.Clone(o.body), maps.Clone(kubetool.MapAt(o.body, "metadata"))
 	meta["uid"], body["metadata"] = st.uid, meta
 	return body
 }
@@ -201,7 +201,7 @@ func (s *Set) checkServices(ctx context.Context, o object) error {
 	if path == nil {
 		return nil
 	}
-	labels := mapAt(o.body, append(path, "metadata", "labels")...)
+	labels := kubetool.MapAt(o.body, append(path, "metadata", "labels")...)
 	services, more, err := s.api.list(ctx, kinds.MustNamed("Service"), o.namespace, "", maxServices)
 	if err != nil {
 		return err
@@ -210,13 +210,13 @@ func (s *Set) checkServices(ctx context.Context, o object) error {
 		return nightcrier.Errorf(nightcrier.Exhausted, "%s: the namespace has more than %d Services, so it cannot be seen whether one of others leads to these Pods", o, maxServices)
 	}
 	for _, svc := range services {
-		selector := mapAt(svc, "spec", "selector")
+		selector := kubetool.MapAt(svc, "spec", "selector")
 		fits := len(selector) > 0 && !isOurs(svc)
 		for key, value := range selector {
 			fits = fits && labels[key] == value
 		}
 		if fits {
-			return nightcrier.Errorf(nightcrier.Refused, "%s: the Service %s, which was not applied by this server, would lead its traffic to these Pods: use other labels", o, textAt(svc, "metadata", "name"))
+			return nightcrier.Errorf(nightcrier.Refused, "%s: the Service %s, which was not applied by this server, would lead its traffic to these Pods: use other labels", o, kubetool.TextAt(svc, "metadata", "name"))
 		}
 	}
 	return nil
@@ -228,7 +228,7 @@ const maxClaims = 500
 // checkClaims refuses a StatefulSet whose Pods would be given volumes of others: it takes a claim
 // that is there by its name, which is made of the template's, its own and a number.
 func (s *Set) checkClaims(ctx context.Context, o object) error {
-	templates, _ := mapAt(o.body, "spec")["volumeClaimTemplates"].([]any)
+	templates := kubetool.ListAt(o.body, "spec", "volumeClaimTemplates")
 	if len(templates) == 0 {
 		return nil
 	}
@@ -240,11 +240,10 @@ func (s *Set) checkClaims(ctx context.Context, o object) error {
 		return nightcrier.Errorf(nightcrier.Exhausted, "%s: the namespace has more than %d claims, so it cannot be seen whether one of others would be taken", o, maxClaims)
 	}
 	for _, claim := range claims {
-		name := textAt(claim, "metadata", "name")
-		for _, one := range templates {
-			template, _ := one.(map[string]any)
-			number, fits := strings.CutPrefix(name, textAt(template, "metadata", "name")+"-"+o.name+"-")
-			if fits && strings.Trim(number, "0123456789") == "" && textAt(claim, "metadata", "labels", Mark) != Manager {
+		name := kubetool.TextAt(claim, "metadata", "name")
+		for _, template := range templates {
+			number, fits := strings.CutPrefix(name, kubetool.TextAt(template, "metadata", "name")+"-"+o.name+"-")
+			if fits && strings.Trim(number, "0123456789") == "" && kubetool.TextAt(claim, "metadata", "labels", Mark) != Manager {
 				return nightcrier.Errorf(nightcrier.Refused, "%s: its Pods would take the claim %s, which is not of this server's: use another name", o, name)
 			}
 		}
@@ -271,7 +270,7 @@ func (s *Set) applyObject(ctx context.Context, id string, o object, st standing)
 		if err != nil {
 			return err
 		}
-		w.Outcome, w.UID, w.Version = changed, textAt(obj, "metadata", "uid"), textAt(obj, "metadata", "resourceVersion")
+		w.Outcome, w.UID, w.Version = changed, kubetool.TextAt(obj, "metadata", "uid"), kubetool.TextAt(obj, "metadata", "resourceVersion")
 		switch {
 		case isNew:
 			w.Outcome = created
@@ -350,7 +349,7 @@ func (s *Set) deleteObject(ctx context.Context, a kubetool.Args) (string, any, e
 		return "", nil, nightcrier.Errorf(nightcrier.Refused, "%s %s/%s was not applied by this server but by %s, so it is not deleted", k.Name, ns, name, managersOf(obj))
 	}
 	w := s.newWrite(rand.Text(), "delete", k, ns, name)
-	w.UID = textAt(obj, "metadata", "uid")
+	w.UID = kubetool.TextAt(obj, "metadata", "uid")
 	err = s.recordWrite(w, func(w *Write) error {
 		w.Outcome = deleted
 		err := s.api.delete(ctx, k, ns, name, obj)

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
@@ -283,10 +284,11 @@ func uids(all []deploy.Write) map[string]string {
 
 // What others made is neither changed nor deleted nor shown, whatever label it carries.
 func TestOthersAreLeftAlone(t *testing.T) {
-	b := newBench(t)
+	b := newBench(t, exampleHosts)
 	b.api.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "plain", Namespace: b.ns}, Data: map[string]string{"a": "theirs"}})
 	b.api.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "marked", Namespace: b.ns, Labels: map[string]string{deploy.Mark: deploy.Manager}}, Data: map[string]string{"a": "theirs"}})
 	b.api.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "payments", Namespace: b.ns}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "payments"}, Ports: []corev1.ServicePort{{Port: 80}}}})
+	b.api.Create(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "leads-nowhere", Namespace: b.ns}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
 	for _, name := range []string{"plain", "marked"} {
 		if said, err := b.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {a: ours}"); nightcrier.CodeOf(err) != nightcrier.Refused {
 			t.Errorf("apply %s: %s, %v", name, said, err)
@@ -301,8 +303,26 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	if said, err := b.apply(podOf("web", "payments", "")); nightcrier.CodeOf(err) != nightcrier.Refused || !strings.Contains(err.Error(), "payments") {
 		t.Errorf("traffic of others: %s, %v", said, err)
 	}
+	if said, err := b.apply(ingress("{rules: [{host: a.apps.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: payments, port: {number: 80}}}}]}}]}")); nightcrier.CodeOf(err) != nightcrier.Refused || !strings.Contains(err.Error(), "payments") {
+		t.Errorf("a way to others: %s, %v", said, err)
+	}
 	if len(b.writes) != 0 {
 		t.Errorf("recorded %v", b.writes)
+	}
+	if said, err := b.apply(podOf("web", "web", "")); err != nil {
+		t.Errorf("beside Services that lead elsewhere: %s, %v", said, err)
+	}
+}
+
+// Whoever writes objects as our field manager, but does not apply them, makes them his own.
+func TestObjectsOfANamesake(t *testing.T) {
+	b := newBench(t)
+	theirs := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "labels": map[string]any{deploy.Mark: deploy.Manager}}}}
+	if _, err := b.configMaps().Create(t.Context(), theirs, metav1.CreateOptions{FieldManager: deploy.Manager}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.deleteOurs(); nightcrier.CodeOf(err) != nightcrier.Refused {
+		t.Errorf("deleted: %v", err)
 	}
 }
 
@@ -325,16 +345,74 @@ func TestConflictsAreSaid(t *testing.T) {
 // An object that others make between the look and the write is given back.
 func TestAMomentLater(t *testing.T) {
 	b := newBench(t)
+	b.meanwhile(t, "apply", func() {
+		b.api.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: b.ns}, Data: map[string]string{"b": "theirs"}})
+	})
+	if said, err := b.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: ours}"); nightcrier.CodeOf(err) != nightcrier.Conflict {
+		t.Fatalf("%s, %v", said, err)
+	}
+	b.isTheirs(t)
+}
+
+// What others put in the place of an object is neither changed nor deleted, and what they take
+// away is deleted all the same.
+func TestWhatOthersReplacedMeanwhile(t *testing.T) {
+	ours := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: ours}"
+	for name, c := range map[string]struct {
+		verb string
+		gone bool // and nothing is there in its place
+		do   func(*bench) error
+		code nightcrier.Code
+	}{
+		"changed":          {"apply", false, func(b *bench) error { _, err := b.apply(strings.Replace(ours, "ours", "changed", 1)); return err }, nightcrier.Invalid},
+		"deleted":          {"delete", false, (*bench).deleteOurs, nightcrier.Conflict},
+		"deleted and gone": {"delete", true, (*bench).deleteOurs, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			if said, err := b.apply(ours); err != nil {
+				t.Fatal(said, err)
+			}
+			b.meanwhile(t, c.verb, func() {
+				if err := b.configMaps().Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
+					t.Error(err)
+				}
+				if !c.gone {
+					b.api.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: b.ns}, Data: map[string]string{"b": "theirs"}})
+				}
+			})
+			if err := c.do(b); nightcrier.CodeOf(err) != c.code {
+				t.Errorf("%v, want %q", err, c.code)
+			}
+			if !c.gone {
+				b.isTheirs(t)
+			}
+		})
+	}
+}
+
+// meanwhile has something done just before the first write of that verb.
+func (b *bench) meanwhile(t *testing.T, verb string, do func()) {
+	t.Helper()
+	done := false
 	b.cfg.Record = func(w deploy.Write) error {
-		if w.Verb == "apply" && w.Outcome == "" {
-			b.api.Create(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: b.ns}, Data: map[string]string{"b": "theirs"}})
+		if w.Verb == verb && w.Outcome == "" && !done {
+			done = true
+			do()
 		}
 		return b.record(w)
 	}
 	b.restart(t)
-	if said, err := b.apply("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: ours}"); nightcrier.CodeOf(err) != nightcrier.Conflict {
-		t.Fatalf("%s, %v", said, err)
-	}
+}
+
+func (b *bench) deleteOurs() error {
+	_, _, err := b.call(context.Background(), "kubectl_delete", map[string]any{"kind": "ConfigMap", "name": "c"})
+	return err
+}
+
+// isTheirs holds that the ConfigMap c is as others made it.
+func (b *bench) isTheirs(t *testing.T) {
+	t.Helper()
 	c, err := b.configMaps().Get(t.Context(), "c", metav1.GetOptions{})
 	if err != nil || fmt.Sprint(c.Object["data"]) != "map[b:theirs]" || len(c.GetLabels()) != 0 {
 		t.Errorf("%+v, %v", c, err)

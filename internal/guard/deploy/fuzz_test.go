@@ -3,6 +3,8 @@ package deploy
 import (
 	"encoding/json"
 	"testing"
+
+	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 )
 
 // Whatever a manifest holds, what is taken of it is bound to the namespace and marked, and
@@ -26,7 +28,7 @@ func FuzzManifest(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%v: %v", o, err)
 			}
-			if o.namespace != "apps" || textAt(o.body, "metadata", "namespace") != "apps" || textAt(o.body, "metadata", "labels", Mark) != Manager || checkName("", o.name) != nil {
+			if o.namespace != "apps" || kubetool.TextAt(o.body, "metadata", "namespace") != "apps" || kubetool.TextAt(o.body, "metadata", "labels", Mark) != Manager || checkName("", o.name) != nil {
 				t.Errorf("%v is %s", o, b)
 			}
 			if pod := podOf(o); pod != nil && (pod["automountServiceAccountToken"] != false || pod["hostNetwork"] == true || pod["hostPID"] == true) {

@@ -12,6 +12,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
+	"nightcrier.dev/nightcrier/internal/cluster/kubetool"
 	"nightcrier.dev/nightcrier/internal/text"
 	"nightcrier.dev/nightcrier/internal/text/strictyaml"
 )
@@ -262,12 +263,11 @@ func setMarks(o object) {
 	}
 	if pod := podOf(o); pod != nil {
 		pod["automountServiceAccountToken"] = false
-		terms, _ := mapAt(pod, "affinity", "podAntiAffinity")["requiredDuringSchedulingIgnoredDuringExecution"].([]any)
-		for _, one := range terms { // where others may not be, those may not come either
-			term, _ := one.(map[string]any)
-			if selector := mapAt(term, "labelSelector"); selector != nil {
+		// where others may not be, those may not come either
+		for _, term := range kubetool.ListAt(pod, "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution") {
+			if selector := kubetool.MapAt(term, "labelSelector"); selector != nil {
 				labels := map[string]any{Mark: Manager}
-				maps.Copy(labels, mapAt(selector, "matchLabels"))
+				maps.Copy(labels, kubetool.MapAt(selector, "matchLabels"))
 				selector["matchLabels"] = labels
 			}
 		}
@@ -287,21 +287,7 @@ func templatePath(kind string) []string {
 
 func podOf(o object) map[string]any {
 	if path := templatePath(o.kind.Name); path != nil {
-		return mapAt(o.body, append(path, "spec")...)
+		return kubetool.MapAt(o.body, append(path, "spec")...)
 	}
 	return nil
-}
-
-// mapAt walks down to a mapping, nil where there is none.
-func mapAt(m map[string]any, path ...string) map[string]any {
-	for _, step := range path {
-		m, _ = m[step].(map[string]any)
-	}
-	return m
-}
-
-// textAt is a text of an object, "" where there is none.
-func textAt(m map[string]any, path ...string) string {
-	s, _ := mapAt(m, path[:len(path)-1]...)[path[len(path)-1]].(string)
-	return s
 }

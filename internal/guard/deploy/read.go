@@ -44,10 +44,10 @@ func (s *Set) getObjects(ctx context.Context, a kubetool.Args) (string, any, err
 		return "", nil, err
 	case obj == nil:
 		return "", nil, nightcrier.Errorf(nightcrier.NotFound, "there is no %s %s/%s", k.Name, ns, name)
-	case textAt(obj, "metadata", "labels", Mark) != Manager:
+	case kubetool.TextAt(obj, "metadata", "labels", Mark) != Manager:
 		return "", nil, nightcrier.Errorf(nightcrier.Refused, "%s %s/%s was not applied by this server, which shows nothing else", k.Name, ns, name)
 	}
-	delete(mapAt(obj, "metadata"), "managedFields")
+	delete(kubetool.MapAt(obj, "metadata"), "managedFields")
 	b, err := yaml.Dump(obj, yaml.WithIndent(2), yaml.WithLineWidth(-1))
 	if err != nil {
 		return "", nil, nightcrier.Errorf(nightcrier.Internal, "write the object: %w", err)
@@ -70,7 +70,7 @@ func (s *Set) listObjects(ctx context.Context, k kinds.Kind, ns string) (string,
 	var b strings.Builder
 	for _, obj := range items {
 		obj["kind"] = k.Name // items of a list do not say it
-		fmt.Fprintf(&b, "%s %s/%s: %s\n", k.Name, ns, text.CutLine(textAt(obj, "metadata", "name"), 253), describeState(obj))
+		fmt.Fprintf(&b, "%s %s/%s: %s\n", k.Name, ns, text.CutLine(kubetool.TextAt(obj, "metadata", "name"), 253), describeState(obj))
 		for _, u := range urlsOf(obj) {
 			fmt.Fprintf(&b, "  %s\n", u)
 		}
@@ -98,20 +98,18 @@ func describeState(obj map[string]any) string {
 
 // describePod is a Pod's phase, and why its containers wait.
 func describePod(pod map[string]any) string {
-	words := []string{cmp.Or(textAt(pod, "status", "phase"), "Pending")}
-	conditions, _ := mapAt(pod, "status")["conditions"].([]any)
-	for _, one := range conditions {
+	words := []string{cmp.Or(kubetool.TextAt(pod, "status", "phase"), "Pending")}
+	for _, one := range kubetool.ListAt(pod, "status", "conditions") {
 		if c, _ := one.(map[string]any); c["type"] == "PodScheduled" && c["status"] == "False" {
 			words = append(words, fmt.Sprintf("not scheduled: %v", c["message"]))
 		}
 	}
 	for _, list := range []string{"initContainerStatuses", "containerStatuses"} {
-		all, _ := mapAt(pod, "status")[list].([]any)
-		for _, one := range all {
+		for _, one := range kubetool.ListAt(pod, "status", list) {
 			c, _ := one.(map[string]any)
-			waiting, ended := mapAt(c, "state", "waiting"), mapAt(c, "lastState", "terminated")
+			waiting, ended := kubetool.MapAt(c, "state", "waiting"), kubetool.MapAt(c, "lastState", "terminated")
 			if waiting != nil {
-				words = append(words, fmt.Sprintf("%v waits: %v %v", c["name"], waiting["reason"], cmp.Or(textAt(waiting, "message"), "")))
+				words = append(words, fmt.Sprintf("%v waits: %v %v", c["name"], waiting["reason"], kubetool.TextAt(waiting, "message")))
 			}
 			if ended != nil {
 				words = append(words, fmt.Sprintf("%v ended before: %v, exit code %v", c["name"], ended["reason"], ended["exitCode"]))
@@ -182,20 +180,20 @@ func (s *Set) awaitRollout(ctx context.Context, a kubetool.Args) (string, any, e
 // tellRollout says how a workload is and, when it is not ready, how its Pods are.
 func (s *Set) tellRollout(ctx context.Context, obj map[string]any, state rollout, why string) (string, any, error) {
 	answer := rolloutAnswer{Ready: state == ready, State: why, Pods: []string{}}
-	said := fmt.Sprintf("%v %s: %s\n", obj["kind"], textAt(obj, "metadata", "name"), why)
+	said := fmt.Sprintf("%v %s: %s\n", obj["kind"], kubetool.TextAt(obj, "metadata", "name"), why)
 	if state == ready {
 		return said, answer, nil
 	}
 	var selector []string
-	for key, value := range mapAt(obj, "spec", "selector", "matchLabels") {
+	for key, value := range kubetool.MapAt(obj, "spec", "selector", "matchLabels") {
 		selector = append(selector, fmt.Sprintf("%s=%v", key, value))
 	}
-	pods, _, err := s.api.list(ctx, kinds.MustNamed("Pod"), textAt(obj, "metadata", "namespace"), strings.Join(selector, ","), 20)
+	pods, _, err := s.api.list(ctx, kinds.MustNamed("Pod"), kubetool.TextAt(obj, "metadata", "namespace"), strings.Join(selector, ","), 20)
 	if err != nil {
 		return said + "Its Pods cannot be seen: " + err.Error() + "\n", answer, nil
 	}
 	for _, pod := range pods {
-		line := text.CutLine(textAt(pod, "metadata", "name"), 253) + ": " + describePod(pod)
+		line := text.CutLine(kubetool.TextAt(pod, "metadata", "name"), 253) + ": " + describePod(pod)
 		answer.Pods = append(answer.Pods, line)
 		said += "  " + line + "\n"
 	}
@@ -204,15 +202,14 @@ func (s *Set) tellRollout(ctx context.Context, obj map[string]any, state rollout
 
 // rolloutOf reads how far a workload is from its status.
 func rolloutOf(obj map[string]any) (rollout, string) {
-	spec, status := mapAt(obj, "spec"), mapAt(obj, "status")
+	spec, status := kubetool.MapAt(obj, "spec"), kubetool.MapAt(obj, "status")
 	number := func(m map[string]any, key string, def int) int {
 		if f, ok := m[key].(float64); ok {
 			return int(f)
 		}
 		return def
 	}
-	conditions, _ := status["conditions"].([]any)
-	for _, one := range conditions {
+	for _, one := range kubetool.ListAt(status, "conditions") {
 		c, _ := one.(map[string]any)
 		switch {
 		case c["type"] == "Complete" && c["status"] == "True":
@@ -224,7 +221,7 @@ func rolloutOf(obj map[string]any) (rollout, string) {
 	if obj["kind"] == "Job" {
 		return underWay, fmt.Sprintf("under way: %d of %d done", number(status, "succeeded", 0), number(spec, "completions", 1))
 	}
-	if number(status, "observedGeneration", 0) < number(mapAt(obj, "metadata"), "generation", 1) {
+	if number(status, "observedGeneration", 0) < number(kubetool.MapAt(obj, "metadata"), "generation", 1) {
 		return underWay, "under way: the cluster has not seen the last change yet"
 	}
 	want := number(spec, "replicas", 1)
@@ -241,27 +238,21 @@ func urlsOf(obj map[string]any) (urls []string) {
 	switch obj["kind"] {
 	case "Ingress":
 		scheme := "http://"
-		if tls, _ := mapAt(obj, "spec")["tls"].([]any); len(tls) > 0 {
+		if tls := kubetool.ListAt(obj, "spec", "tls"); len(tls) > 0 {
 			scheme = "https://"
 		}
-		rules, _ := mapAt(obj, "spec")["rules"].([]any)
-		for _, one := range rules {
-			r, _ := one.(map[string]any)
-			host := textAt(r, "host")
-			paths, _ := mapAt(r, "http")["paths"].([]any)
-			for _, p := range paths {
-				m, _ := p.(map[string]any)
-				urls = append(urls, scheme+host+cmp.Or(textAt(m, "path"), "/"))
+		for _, rule := range kubetool.ListAt(obj, "spec", "rules") {
+			for _, p := range kubetool.ListAt(rule, "http", "paths") {
+				urls = append(urls, scheme+kubetool.TextAt(rule, "host")+cmp.Or(kubetool.TextAt(p, "path"), "/"))
 			}
 		}
 	case "Service":
-		ports, _ := mapAt(obj, "spec")["ports"].([]any)
-		for _, one := range ports {
+		for _, one := range kubetool.ListAt(obj, "spec", "ports") {
 			p, _ := one.(map[string]any)
 			if node, ok := p["nodePort"]; ok {
 				urls = append(urls, fmt.Sprintf("http://NODE:%v/ (any node of the cluster)", node))
 			}
-			urls = append(urls, fmt.Sprintf("http://%s.%s.svc:%v/", textAt(obj, "metadata", "name"), textAt(obj, "metadata", "namespace"), p["port"]))
+			urls = append(urls, fmt.Sprintf("http://%s.%s.svc:%v/", kubetool.TextAt(obj, "metadata", "name"), kubetool.TextAt(obj, "metadata", "namespace"), p["port"]))
 		}
 	}
 	return urls[:min(len(urls), 10)]

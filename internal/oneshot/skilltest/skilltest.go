@@ -155,22 +155,17 @@ func awaitRun(ctx context.Context, a *app.Investigator, id string) (nightcrier.R
 // toolsOf are the tools that an agent called in a run, without what a CLI puts in front of their
 // names.
 func toolsOf(ctx context.Context, a *app.Investigator, run string) (names []string, err error) {
-	const page = 500
-	for from := int64(1); ; {
-		entries, err := a.Store().Journal(ctx, run, from, page)
-		if err != nil || len(entries) == 0 {
-			return names, err
+	err = journal.EachEntry(ctx, a.Store(), run, 1, func(e nightcrier.JournalEntry) error {
+		if e.Type != nightcrier.EntryToolCall {
+			return nil
 		}
-		for _, e := range entries {
-			if from = e.Seq + 1; e.Type != nightcrier.EntryToolCall {
-				continue
-			}
-			call, err := journal.Decode[journal.ToolCall](e)
-			if err != nil {
-				return nil, err
-			}
-			parts := strings.Split(call.Tool, "__")
-			names = append(names, parts[len(parts)-1])
+		call, err := journal.Decode[journal.ToolCall](e)
+		if err != nil {
+			return err
 		}
-	}
+		parts := strings.Split(call.Tool, "__")
+		names = append(names, parts[len(parts)-1])
+		return nil
+	})
+	return names, err
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
@@ -152,25 +153,17 @@ func (c conn) stepsBefore(runID, from string) ([]nightcrier.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	var before, names = []nightcrier.Step{}, []string{}
-	found, begun := false, false
-	for _, s := range all {
-		if len(names) == 0 || names[len(names)-1] != s.ID {
+	before := nightcrier.LastAttempts(all)
+	at := slices.IndexFunc(before, func(s nightcrier.Step) bool { return s.ID == from })
+	if at < 0 {
+		var names []string
+		for _, s := range before {
 			names = append(names, s.ID)
 		}
-		switch {
-		case s.ID == from:
-			found, begun = true, begun || !s.StartedAt.IsZero()
-		case found:
-		case len(before) > 0 && before[len(before)-1].ID == s.ID:
-			before[len(before)-1] = s
-		default:
-			before = append(before, s)
-		}
-	}
-	if !found {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "run %s never came to a step %.64q; it came to %s", runID, from, cmp.Or(strings.Join(names, ", "), "none"))
 	}
+	before = before[:at]
+	begun := slices.ContainsFunc(all, func(s nightcrier.Step) bool { return s.ID == from && !s.StartedAt.IsZero() })
 	for _, s := range before {
 		if !s.Delivered() && (!begun || !s.Ended()) {
 			return nil, nightcrier.Errorf(nightcrier.Conflict, "step %s of run %s comes after %s, which delivered nothing (%s); retry from %s", from, runID, s.ID, s.State, s.ID)

@@ -119,9 +119,9 @@ func (c *Collector) siblingsOf(f *scene.Facts) (pods []scene.Read[corev1.Pod]) {
 	if f.Target.Kind != "Pod" || f.Owner == f.Target {
 		return nil
 	}
-	for _, p := range c.Scene.Pods {
-		if p.Object.Name != f.Target.Name && p.Object.Namespace == f.Target.Namespace && c.Scene.WorkloadAbove("Pod", &p.Object) == f.Mend() {
-			pods = append(pods, p)
+	for p := range c.Scene.PodsBelow(f.Mend()) {
+		if p.Object.Name != f.Target.Name {
+			pods = append(pods, *p)
 		}
 	}
 	return pods

@@ -411,26 +411,16 @@ const maxBehind = 3
 
 // webhookNamespaces are the namespaces of webhooks that Events or conditions name.
 func (c *Collector) webhookNamespaces() (list []string) {
-	add := func(name string, svc *string) {
-		if svc == nil || c.Scene.Complete("Pod", *svc) || slices.Contains(list, *svc) || len(list) >= maxBehind || !c.isWebhookNamed(name) {
-			return
+	for w := range c.Scene.AllWebhooks() {
+		if w.Service == nil {
+			continue
 		}
-		if (nightcrier.Resource{Kind: "Namespace", Name: *svc}).Check() == nil {
-			list = append(list, *svc)
+		ns := w.Service.Namespace
+		if c.Scene.Complete("Pod", ns) || slices.Contains(list, ns) || len(list) >= maxBehind || !c.isWebhookNamed(w.Name) {
+			continue
 		}
-	}
-	for _, w := range c.Scene.ValidatingWebhooks {
-		for _, h := range w.Object.Webhooks {
-			if h.ClientConfig.Service != nil {
-				add(h.Name, &h.ClientConfig.Service.Namespace)
-			}
-		}
-	}
-	for _, w := range c.Scene.MutatingWebhooks {
-		for _, h := range w.Object.Webhooks {
-			if h.ClientConfig.Service != nil {
-				add(h.Name, &h.ClientConfig.Service.Namespace)
-			}
+		if (nightcrier.Resource{Kind: "Namespace", Name: ns}).Check() == nil {
+			list = append(list, ns)
 		}
 	}
 	return list

@@ -288,9 +288,9 @@ func (a *assembler) firstSign(about nightcrier.Object) time.Time {
 	for _, p := range a.f.Pods {
 		look(&p.Object)
 	}
-	for i := range a.f.Scene.Pods {
-		if p := &a.f.Scene.Pods[i].Object; !scene.IsFinished(p) && p.Namespace == about.Namespace && a.f.Scene.WorkloadAbove("Pod", p) == about {
-			look(p)
+	for p := range a.f.Scene.PodsBelow(about) {
+		if !scene.IsFinished(&p.Object) {
+			look(&p.Object)
 		}
 	}
 	return first
@@ -373,10 +373,9 @@ func (a *assembler) notReady() (n int) {
 // podsBelow counts the Pods of a workload that were read. Those that have ended do not
 // count: a Job that tried three times is one thing that fails.
 func podsBelow(s *scene.Scene, o nightcrier.Object) (r scene.Replicas) {
-	for i := range s.Pods {
-		p := &s.Pods[i].Object
-		if p.Namespace == o.Namespace && !scene.IsFinished(p) && s.WorkloadAbove("Pod", p) == o {
-			r.Add(p)
+	for p := range s.PodsBelow(o) {
+		if !scene.IsFinished(&p.Object) {
+			r.Add(&p.Object)
 		}
 	}
 	return r

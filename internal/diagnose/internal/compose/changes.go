@@ -381,11 +381,9 @@ func podSpecsOf(s *scene.Scene, about nightcrier.Object) []corev1.PodSpec {
 			out = append(out, d.Object.Spec.Template.Spec)
 		}
 	}
-	for i := range s.Pods {
-		if p := &s.Pods[i].Object; s.WorkloadAbove("Pod", p) == about {
-			out = append(out, p.Spec)
-			break // they are alike
-		}
+	for p := range s.PodsBelow(about) {
+		out = append(out, p.Object.Spec)
+		break // they are alike
 	}
 	return out
 }
@@ -409,10 +407,8 @@ func (t *timeline) addScaling() {
 // addNodeChanges tells what happened to the nodes that the workload's Pods are on.
 func (t *timeline) addNodeChanges() {
 	on := map[string]bool{}
-	for i := range t.s.Pods {
-		if p := &t.s.Pods[i].Object; p.Spec.NodeName != "" && t.s.WorkloadAbove("Pod", p) == t.about {
-			on[p.Spec.NodeName] = true
-		}
+	for p := range t.s.PodsBelow(t.about) {
+		on[p.Object.Spec.NodeName] = true
 	}
 	for _, n := range t.s.Nodes {
 		o := nightcrier.Object{Kind: "Node", Name: n.Object.Name}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"nightcrier.dev/nightcrier"
@@ -47,11 +46,7 @@ func (a *assembler) imageRunsElsewhere(n scene.Finding) (counter, bool) {
 	}
 	pulls := map[string]*scene.Read[corev1.Pod]{}
 	s := a.f.Scene
-	for i := range s.Pods {
-		p := &s.Pods[i]
-		if s.WorkloadAbove("Pod", &p.Object) != n.Object {
-			continue
-		}
+	for p := range s.PodsBelow(n.Object) {
 		for _, c := range scene.PodContainers(p) {
 			if reason, _ := c.WaitingReason(); strings.Contains(reason, "Image") {
 				pulls[c.Spec.Image] = p
@@ -83,23 +78,9 @@ func (a *assembler) webhookAnswers(n scene.Finding) (counter, bool) {
 		return counter{}, false
 	}
 	s := a.f.Scene
-	var services []*admissionv1.ServiceReference
-	for _, w := range s.ValidatingWebhooks {
-		for _, h := range w.Object.Webhooks {
-			if w.Object.Name == n.Object.Name {
-				services = append(services, h.ClientConfig.Service)
-			}
-		}
-	}
-	for _, w := range s.MutatingWebhooks {
-		for _, h := range w.Object.Webhooks {
-			if w.Object.Name == n.Object.Name {
-				services = append(services, h.ClientConfig.Service)
-			}
-		}
-	}
-	for _, ref := range services {
-		if ref == nil {
+	for w := range s.AllWebhooks() {
+		ref := w.Service
+		if w.Object.Name != n.Object.Name || ref == nil {
 			continue
 		}
 		svc := scene.FindObject(s.Services, ref.Namespace, ref.Name)
@@ -153,9 +134,8 @@ func (a *assembler) isReadyAgain(n scene.Finding) (counter, bool) {
 	}
 	c := counter{atMost: nightcrier.Medium}
 	s := a.f.Scene
-	for i := range s.Pods {
-		p := &s.Pods[i]
-		if scene.IsFinished(&p.Object) || p.Object.DeletionTimestamp != nil || s.WorkloadAbove("Pod", &p.Object) != n.Object {
+	for p := range s.PodsBelow(n.Object) {
+		if scene.IsFinished(&p.Object) || p.Object.DeletionTimestamp != nil {
 			continue
 		}
 		if !scene.IsPodReady(&p.Object) {
@@ -218,10 +198,9 @@ func (a *assembler) cordonedBefore(n scene.Finding) (counter, bool) {
 // othersFitLess reports whether the scheduler rules out as many nodes for other reasons as
 // for a cordon.
 func (a *assembler) othersFitLess(o nightcrier.Object) bool {
-	for i := range a.f.Scene.Pods {
-		p := &a.f.Scene.Pods[i].Object
-		m := unschedulableOf.FindStringSubmatch(scene.SchedulerMessage(p))
-		if m == nil || a.f.Scene.WorkloadAbove("Pod", p) != o {
+	for p := range a.f.Scene.PodsBelow(o) {
+		m := unschedulableOf.FindStringSubmatch(scene.SchedulerMessage(&p.Object))
+		if m == nil {
 			continue
 		}
 		all, _ := strconv.Atoi(m[1]) // of a few digits, by the pattern
@@ -240,9 +219,8 @@ func (a *assembler) autoscalerActs(n scene.Finding) (counter, bool) {
 		return counter{}, false
 	}
 	s := a.f.Scene
-	for i := range s.Pods {
-		p := &s.Pods[i]
-		if scene.SchedulerMessage(&p.Object) == "" || s.WorkloadAbove("Pod", &p.Object) != n.Object {
+	for p := range s.PodsBelow(n.Object) {
+		if scene.SchedulerMessage(&p.Object) == "" {
 			continue
 		}
 		for e := range s.EventsAbout("Pod", p.Object.Namespace, p.Object.Name) {
@@ -270,12 +248,7 @@ func (a *assembler) memoryWasFree(n scene.Finding) (counter, bool) {
 	if n.Cause != "oom-killed" {
 		return counter{}, false
 	}
-	s := a.f.Scene
-	for i := range s.Pods {
-		p := &s.Pods[i]
-		if s.WorkloadAbove("Pod", &p.Object) != n.Object {
-			continue
-		}
+	for p := range a.f.Scene.PodsBelow(n.Object) {
 		for _, c := range scene.PodContainers(p) {
 			m, points := a.f.MeasuredOf(c, func(m scene.Measured) []scene.Point { return m.Memory })
 			limit := c.Spec.Resources.Limits.Memory()
@@ -312,12 +285,10 @@ func (a *assembler) endedBefore(n scene.Finding) (counter, bool) {
 	if !slices.Contains(ofEnds, n.Cause) || began.IsZero() || a.in.Event.FaultType == nightcrier.Asked {
 		return counter{}, false
 	}
-	s := a.f.Scene
 	var c counter
 	var last time.Time
-	for i := range s.Pods {
-		p := &s.Pods[i]
-		if scene.IsFinished(&p.Object) || s.WorkloadAbove("Pod", &p.Object) != n.Object {
+	for p := range a.f.Scene.PodsBelow(n.Object) {
+		if scene.IsFinished(&p.Object) {
 			continue
 		}
 		if !scene.IsPodReady(&p.Object) {

@@ -76,7 +76,7 @@ func (a *assembler) doubtOwnWords() (all []doubt) {
 			says:  fmt.Sprintf("%s says of itself that it is not well (%s); no rule knows why.", o.Object, o.Seen.Quote),
 			lacks: "why " + o.Object.String() + " is not well", why: "it is of a kind that the rules know nothing of",
 			seen: []scene.Observation{o.Seen},
-			test: scene.DescribeTest(nightcrier.Resource{Kind: o.Object.Kind, Namespace: o.Object.Namespace, Name: o.Object.Name}).DecidesBetween("its conditions say that it is not well", "they say that it is"),
+			test: scene.DescribeTest(o.Object).DecidesBetween("its conditions say that it is not well", "they say that it is"),
 			step: "Read the status of " + o.Object.String() + ", and the log of the operator that keeps it", command: scene.DoLook.Command(o.Object),
 		})
 	}
@@ -96,7 +96,7 @@ func (a *assembler) doubtNodes() (all []doubt) {
 	}
 	for _, n := range nodes {
 		o := nightcrier.Object{Kind: "Node", Name: n.Object.Name}
-		test := scene.DescribeTest(nightcrier.Resource{Kind: "Node", Name: o.Name})
+		test := scene.DescribeTest(nightcrier.Object{Kind: "Node", Name: o.Name})
 		for _, c := range n.Object.Status.Conditions {
 			seen := scene.Observation{Text: fmt.Sprintf("%s has condition %s=%s", o, c.Type, c.Status), Quote: strings.TrimSpace(c.Reason + ": " + c.Message), Ref: n.Ref}
 			d := doubt{seen: []scene.Observation{seen}, step: "Look at " + o.String() + " by hand: its conditions, and the log of its kubelet since then", command: scene.DoLook.Command(o)}
@@ -138,7 +138,7 @@ func (a *assembler) doubtWarnings() (all []doubt) {
 			says:  fmt.Sprintf("%s is warned about (%s: %s), and its own state was not read.", o, e.Object.Reason, e.Object.Message),
 			lacks: "the state of " + o.String(), why: "it is of a kind that was not read",
 			seen: []scene.Observation{seen},
-			test: scene.DescribeTest(nightcrier.Resource{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}).DecidesBetween("its status says that it is not well", "it says that it is"),
+			test: scene.DescribeTest(o).DecidesBetween("its status says that it is not well", "it says that it is"),
 			step: "Read the status of " + o.String() + ", which warns: " + e.Object.Message, command: scene.DoLook.Command(o),
 		})
 	}
@@ -174,7 +174,7 @@ func (a *assembler) doubtUnderWay() (all []doubt) {
 				p.Object, timeOfDay(p.Since), spanText(f.Now.Sub(p.Since)), p.Waits, p.Seen.Quote, timeOfDay(p.Until)),
 			lacks: "how " + p.Object.String() + " comes out", why: "it has been under way for " + spanText(f.Now.Sub(p.Since)) + " only",
 			seen: []scene.Observation{p.Seen},
-			test: scene.DescribeTest(nightcrier.Resource{Kind: p.Object.Kind, Namespace: p.Object.Namespace, Name: p.Object.Name}).DecidesBetween("it still waits for it", "it has come to its end"),
+			test: scene.DescribeTest(p.Object).DecidesBetween("it still waits for it", "it has come to its end"),
 			step: "Look again at " + timeOfDay(p.Until) + ": " + p.Object.String() + " waits for " + p.Waits, command: scene.DoLook.Command(p.Object),
 		})
 	}
@@ -226,7 +226,7 @@ func (a *assembler) doubtCoverage() []doubt {
 		says: fmt.Sprintf("Nothing was found wrong, but the sender still says so: “%s” What was looked at is well (%s), which does not show that this is over.",
 			a.cleanText(said, scene.MaxQuote), a.describeLooked()),
 		lacks: "whether " + e.FaultType + " is over", why: "the state of objects does not show it; what does is what the sender measured, traces, or the log of the requests concerned",
-		test:   scene.DescribeTest(a.f.Target).DecidesBetween("its state and events name no cause", "they name one"),
+		test:   scene.DescribeTest(scene.ObjectOf(a.f.Target)).DecidesBetween("its state and events name no cause", "they name one"),
 		step:   fmt.Sprintf("Look at what %s measures, of %s and of what it calls, since before it began: errors, duration and saturation", e.FaultType, a.f.Mend()),
 		beside: true,
 	}

@@ -157,7 +157,7 @@ func (a *assembler) nothingFound() nightcrier.Hypothesis {
 	h := nightcrier.Hypothesis{
 		ID: "H1", Object: a.cleanObject(a.f.Mend()), Confidence: nightcrier.Low, For: []string{}, Against: []string{},
 		Statement: "The cause is none that the rules know, or the cluster does not tell it.",
-		Falsification: scene.DescribeTest(a.f.Target).
+		Falsification: scene.DescribeTest(scene.ObjectOf(a.f.Target)).
 			DecidesBetween("its state and events name no cause", "they name one"),
 	}
 	gone := whatIsGone(a.f)
@@ -179,7 +179,7 @@ func (a *assembler) nothingFound() nightcrier.Hypothesis {
 	default:
 		h.Confidence = nightcrier.Medium
 		h.Statement = a.cleanText(fmt.Sprintf("%s is well now; whatever was wrong has passed.%s", a.f.Mend(), a.describeNoise()), scene.MaxText)
-		h.Falsification = scene.DescribeTest(a.f.Target).DecidesBetween("it is ready and does not restart", "it is not ready, or has restarted since")
+		h.Falsification = scene.DescribeTest(scene.ObjectOf(a.f.Target)).DecidesBetween("it is ready and does not restart", "it is not ready, or has restarted since")
 	}
 	return h
 }

@@ -23,11 +23,11 @@ func ListTest(ns, kind string) Test {
 }
 
 // DescribeTest is a test by kubectl describe.
-func DescribeTest(r nightcrier.Resource) Test {
-	if !plainKind(r.Kind) {
+func DescribeTest(o nightcrier.Object) Test {
+	if !plainKind(o.Kind) {
 		return ""
 	}
-	return NewTest(r.Namespace, r.Name, []string{"kubectl", "describe", strings.ToLower(r.Kind), r.Name})
+	return NewTest(o.Namespace, o.Name, []string{"kubectl", "describe", strings.ToLower(o.Kind), o.Name})
 }
 
 // NewTest joins the words of a command. Names come from outside, so one that no

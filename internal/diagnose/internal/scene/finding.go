@@ -191,7 +191,7 @@ func (l *Lack) RefutingTest() nightcrier.Falsification {
 	case o.Kind == "ResourceQuota":
 		return t.DecidesBetween("used plus one Pod is more than hard", "there is room for another Pod")
 	case o.Kind == "Secret": // its data is not for us to print
-		t = DescribeTest(nightcrier.Resource{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name})
+		t = DescribeTest(o)
 	}
 	if l.partial {
 		return t.DecidesBetween("it lacks "+keysOf(l.Keys), "it has "+keysOf(l.Keys))

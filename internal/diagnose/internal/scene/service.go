@@ -2,11 +2,13 @@ package scene
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -48,6 +50,35 @@ func ServiceObject(svc *corev1.Service) nightcrier.Object {
 // HasSelector reports whether a Service finds its endpoints by a selector.
 func HasSelector(svc *corev1.Service) bool {
 	return len(svc.Spec.Selector) > 0 && svc.Spec.Type != corev1.ServiceTypeExternalName && svc.DeletionTimestamp == nil
+}
+
+// Webhook is an admission webhook: its name, the configuration that it stands in, and the Service
+// that the API server calls for it, nil for an address elsewhere.
+type Webhook struct {
+	Name    string
+	Object  nightcrier.Object
+	Service *admissionv1.ServiceReference
+	Ref     Ref
+}
+
+// AllWebhooks yields the webhooks of all configurations that were read.
+func (s *Scene) AllWebhooks() iter.Seq[Webhook] {
+	return func(yield func(Webhook) bool) {
+		for _, c := range s.ValidatingWebhooks {
+			for _, w := range c.Object.Webhooks {
+				if !yield(Webhook{w.Name, nightcrier.Object{Kind: "ValidatingWebhookConfiguration", Name: c.Object.Name}, w.ClientConfig.Service, c.Ref}) {
+					return
+				}
+			}
+		}
+		for _, c := range s.MutatingWebhooks {
+			for _, w := range c.Object.Webhooks {
+				if !yield(Webhook{w.Name, nightcrier.Object{Kind: "MutatingWebhookConfiguration", Name: c.Object.Name}, w.ClientConfig.Service, c.Ref}) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // PodsBehind returns the Pods of a Service that have not ended.

@@ -75,6 +75,18 @@ func (s *Scene) WorkloadAbove(kind string, obj metav1.Object) nightcrier.Object 
 	return ObjectOf(up)
 }
 
+// PodsBelow yields the Pods that a workload is above.
+func (s *Scene) PodsBelow(o nightcrier.Object) iter.Seq[*Read[corev1.Pod]] {
+	return func(yield func(*Read[corev1.Pod]) bool) {
+		for i := range s.Pods {
+			p := &s.Pods[i]
+			if p.Object.Namespace == o.Namespace && s.WorkloadAbove("Pod", &p.Object) == o && !yield(p) {
+				return
+			}
+		}
+	}
+}
+
 // keepAbove keeps what was found above a ReplicaSet or a Job: thousands of Pods ask
 // for it, by many rules.
 func (s *Scene) keepAbove(up nightcrier.Resource, o nightcrier.Object) nightcrier.Object {

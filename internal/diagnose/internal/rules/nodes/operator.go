@@ -71,7 +71,7 @@ func troubleFinding(u *scene.Read[unstructured.Unstructured], t scene.Trouble, s
 		Cause: "custom-resource-failing", Object: o, Confidence: nightcrier.High,
 		Summary: fmt.Sprintf("%s says %s", o, text.CutMiddle(t.Says, scene.MaxQuote)), Observed: []scene.Observation{seen},
 		WrongIf: "its operator has not looked again since it was mended",
-		Test: scene.DescribeTest(nightcrier.Resource{APIVersion: u.Object.GetAPIVersion(), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}).
+		Test: scene.DescribeTest(o).
 			DecidesBetween("its status still says so", "its status says that it is well"),
 		Actions: []scene.Step{
 			{Action: "Mend what " + o.String() + " complains of", Outcome: "its operator tries again by itself", Risk: "its next try changes what it manages"},

@@ -54,7 +54,7 @@ func notMade(f *scene.Facts, p *scene.Read[corev1.Pod], e scene.Read[corev1.Even
 		Cause: "autoscaler-adds-no-node", Confidence: nightcrier.High, Affected: []nightcrier.Object{f.Mend()},
 		Observed: []scene.Observation{scene.ObserveEvent(e), {Text: "Pod " + p.Object.Name + " is not scheduled", Quote: scene.SchedulerMessage(&p.Object), Ref: p.Ref}},
 		WrongIf:  "it has added a node since, or was about to for another reason",
-		Test:     scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).DecidesBetween("its newest events say the same", "it has a node"),
+		Test:     scene.DescribeTest(nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).DecidesBetween("its newest events say the same", "it has a node"),
 	}
 	if m := poolNamed.FindStringSubmatch(e.Object.Message); m != nil {
 		for i := range f.Scene.Others {

@@ -69,7 +69,7 @@ func lackFinding(f *scene.Facts, cause string, p *scene.Read[corev1.Pod], said s
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said}, Lack: what,
 		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), scene.MeaningOf(slices.Concat(configurationCauses, creationCauses), cause), said.Quote),
 		WrongIf: "it was created in the meantime; the kubelet tries again by itself",
-		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: p.Object.Name}).
+		Test: scene.DescribeTest(nightcrier.Object{Kind: "Pod", Namespace: f.Mend().Namespace, Name: p.Object.Name}).
 			DecidesBetween("its newest events say the same", "it has started"),
 		Actions: []scene.Step{
 			first,
@@ -238,7 +238,7 @@ func absenceFinding(f *scene.Facts, p *scene.Read[corev1.Pod], cause, what strin
 	if scene.IsPlainName(src.Name) {
 		n.Test = scene.ListTest(p.Object.Namespace, map[string]string{"ConfigMap": "configmaps", "Secret": "secrets"}[src.Kind]).DecidesBetween("what is named is not there", "it is there")
 		if src.Kind == "Secret" { // a Secret's data is not for us to print
-			n.Test = scene.DescribeTest(nightcrier.Resource{Kind: "Secret", Namespace: p.Object.Namespace, Name: src.Name}).DecidesBetween("it does not exist, or lacks the key", "it exists with the key")
+			n.Test = scene.DescribeTest(nightcrier.Object{Kind: "Secret", Namespace: p.Object.Namespace, Name: src.Name}).DecidesBetween("it does not exist, or lacks the key", "it exists with the key")
 		}
 	}
 	return n

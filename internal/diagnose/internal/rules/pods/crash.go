@@ -306,7 +306,7 @@ func limitRaise(f *scene.Facts, p *scene.Read[corev1.Pod], said scene.Observatio
 		Cause: "oom-killed", Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said},
 		Summary: fmt.Sprintf("%s cannot start: its memory limit is too low even for the runtime to start it (%s).", f.Mend(), text.CutMiddle(cmp.Or(strings.Join(limits, ", "), "no container states one"), scene.MaxQuote)),
 		WrongIf: "the node itself is out of memory",
-		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
+		Test: scene.DescribeTest(nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
 			DecidesBetween("its events say that it was OOM-killed while it started", "it has started"),
 		Actions: memoryActions(f, true),
 	}

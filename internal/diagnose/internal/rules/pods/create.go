@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -80,7 +79,7 @@ func podsRefused(f *scene.Facts) []scene.Finding {
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said},
 		Summary: fmt.Sprintf("%s gets no more Pods: %s%s (%s).", f.Mend(), scene.MeaningOf(creationCauses, cause), nameAfterColon(named), text.CutMiddle(said.Quote, scene.MaxQuote)),
 		WrongIf: "what refused has been changed since; the controller tries again by itself",
-		Test: scene.DescribeTest(f.Owner).
+		Test: scene.DescribeTest(f.Mend()).
 			DecidesBetween("its conditions or newest events say the same", "the Pods it wants are there"),
 		Lack: lackRefused(f, cause, named, said.Quote),
 	}
@@ -157,30 +156,14 @@ func jobHasPods(f *scene.Facts) bool {
 	return f.Job != nil && !f.Hearsay && (f.Job.Object.Status.Active > 0 || f.Job.Object.Status.Succeeded > 0)
 }
 
-// webhook is one admission webhook and where it stands.
-type webhook struct {
-	object  nightcrier.Object
-	service *admissionv1.ServiceReference
-	ref     scene.Ref
-}
-
-// webhookCalled finds the configuration of an admission webhook by its name.
-func webhookCalled(s *scene.Scene, name string) (webhook, bool) {
-	for _, c := range s.ValidatingWebhooks {
-		for _, w := range c.Object.Webhooks {
-			if w.Name == name {
-				return webhook{nightcrier.Object{Kind: "ValidatingWebhookConfiguration", Name: c.Object.Name}, w.ClientConfig.Service, c.Ref}, true
-			}
+// findWebhook finds an admission webhook by its name.
+func findWebhook(s *scene.Scene, name string) (scene.Webhook, bool) {
+	for w := range s.AllWebhooks() {
+		if w.Name == name {
+			return w, true
 		}
 	}
-	for _, c := range s.MutatingWebhooks {
-		for _, w := range c.Object.Webhooks {
-			if w.Name == name {
-				return webhook{nightcrier.Object{Kind: "MutatingWebhookConfiguration", Name: c.Object.Name}, w.ClientConfig.Service, c.Ref}, true
-			}
-		}
-	}
-	return webhook{}, false
+	return scene.Webhook{}, false
 }
 
 // webhookURL is the Service in the address that the API server tried.
@@ -190,16 +173,16 @@ var webhookURL = scene.NewPattern(`https://([a-z0-9-]{1,63})\.([a-z0-9-]{1,63})\
 // Service and workload behind it.
 func behindWebhook(f *scene.Facts, n scene.Finding, name, said string) scene.Finding {
 	n.Affected = []nightcrier.Object{f.Mend()}
-	w, known := webhookCalled(f.Scene, name)
+	w, known := findWebhook(f.Scene, name)
 	if known {
-		n.Object = w.object
-		n.Observed = append(n.Observed, scene.Observation{Text: fmt.Sprintf("%s has the webhook %s", w.object, text.CutMiddle(name, scene.MaxQuote)), Quote: name, Ref: w.ref})
-		n.Test = scene.GetTest("", strings.ToLower(w.object.Kind), w.object.Name).
+		n.Object = w.Object
+		n.Observed = append(n.Observed, scene.Observation{Text: fmt.Sprintf("%s has the webhook %s", w.Object, text.CutMiddle(name, scene.MaxQuote)), Quote: name, Ref: w.Ref})
+		n.Test = scene.GetTest("", strings.ToLower(w.Object.Kind), w.Object.Name).
 			DecidesBetween("it still has the webhook with failurePolicy Fail, and what serves it is away", "the webhook is gone, or what serves it is ready")
 	}
 	ns, svc := "", ""
-	if known && w.service != nil {
-		ns, svc = w.service.Namespace, w.service.Name
+	if known && w.Service != nil {
+		ns, svc = w.Service.Namespace, w.Service.Name
 	} else if m := webhookURL.FindStringSubmatch(said); m != nil {
 		svc, ns = m[1], m[2]
 	}

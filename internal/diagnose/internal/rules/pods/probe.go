@@ -232,7 +232,7 @@ func failedProbe(f *scene.Facts, p probe) scene.Finding {
 	n := scene.Finding{
 		Cause: p.cause, Object: f.Mend(), Confidence: nightcrier.Medium, Observed: p.said,
 		WrongIf: "the probe only reports that the process is failing by itself",
-		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: p.c.Pod.Object.Namespace, Name: p.c.Pod.Object.Name}).
+		Test: scene.DescribeTest(nightcrier.Object{Kind: "Pod", Namespace: p.c.Pod.Object.Namespace, Name: p.c.Pod.Object.Name}).
 			DecidesBetween("its newest events say the same, or its state does", "the probe succeeds"),
 	}
 	if len(n.Observed) == 0 {

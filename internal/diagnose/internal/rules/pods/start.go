@@ -152,7 +152,7 @@ func notStarted(f *scene.Facts, cause, pod string, said scene.Observation) scene
 		Cause: cause, Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{said}, Why: scene.ReasonIn(said.Quote),
 		Summary: fmt.Sprintf("%s cannot start: %s (%s).", f.Mend(), scene.MeaningOf(slices.Concat(startCauses, imageCauses), cause), text.CutMiddle(said.Quote, scene.MaxQuote)),
 		WrongIf: "it has started since; the kubelet tries again by itself",
-		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: f.Mend().Namespace, Name: pod}).
+		Test: scene.DescribeTest(nightcrier.Object{Kind: "Pod", Namespace: f.Mend().Namespace, Name: pod}).
 			DecidesBetween("its newest events say the same", "it has started"),
 		Actions: []scene.Step{
 			{Action: "Correct what the message names in " + f.Mend().String() + ", or on its node", Do: scene.DoEdit, Outcome: "the Pod starts by itself", Risk: "needs a new rollout where the Pod is changed"},

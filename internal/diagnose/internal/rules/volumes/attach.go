@@ -157,7 +157,7 @@ func mountFinding(o nightcrier.Object, p *scene.Read[corev1.Pod], said scene.Obs
 	return scene.Finding{
 		Cause: "mount-failed", Object: o, Confidence: nightcrier.High, Observed: []scene.Observation{said}, Why: scene.ReasonIn(said.Quote),
 		WrongIf: "it was mounted since; the kubelet tries again by itself",
-		Test: scene.DescribeTest(nightcrier.Resource{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
+		Test: scene.DescribeTest(nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}).
 			DecidesBetween("its newest events say the same", "it has started"),
 		Actions: []scene.Step{
 			{Action: "Mend what the message names in " + o.String() + ", its volume or its node", On: nightcrier.Object{Kind: "Pod", Namespace: p.Object.Namespace, Name: p.Object.Name}, Outcome: "the kubelet mounts it at its next try", Risk: "needs a new rollout where the Pod is changed"},

@@ -47,7 +47,7 @@ func volumeMissing(f *scene.Facts) []scene.Finding {
 			Cause: "volume-not-provisioned", Object: f.Mend(), Confidence: nightcrier.High, Observed: []scene.Observation{scene.ObserveEvent(e)}, Why: scene.ReasonIn(e.Object.Message),
 			Summary: fmt.Sprintf("%s: %s (%s).", f.Mend(), scene.MeaningOf(claimCauses, "volume-not-provisioned"), text.CutMiddle(e.Object.Message, scene.MaxQuote)),
 			WrongIf: "it was bound since; the controller tries again by itself",
-			Test:    scene.DescribeTest(f.Target).DecidesBetween("it is Pending and its newest events say the same", "it is Bound"),
+			Test:    scene.DescribeTest(scene.ObjectOf(f.Target)).DecidesBetween("it is Pending and its newest events say the same", "it is Bound"),
 			Actions: []scene.Step{
 				{Action: "Check the storage class that the claim names, and its provisioner", Outcome: "tells a wrong name from a provisioner that is down", Risk: "none: read only"},
 				{Action: "Check the capacity and the zone that the claim can be served from", Outcome: "names what is short", Risk: "none: read only"},

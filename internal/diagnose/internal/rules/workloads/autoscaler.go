@@ -138,10 +138,9 @@ func requestMissing(s *scene.Scene, h *autoscalingv2.HorizontalPodAutoscaler) (r
 	if resource, container, missing = firstWithoutRequest(h, m.Spec); !missing {
 		return "", "", false
 	}
-	for i := range s.Pods {
-		p := &s.Pods[i].Object
-		if !scene.IsFinished(p) && scene.MatchesPlainSelector(m.Labels, p.Labels) && s.WorkloadAbove("Pod", p) == m.Object {
-			return firstWithoutRequest(h, &p.Spec)
+	for p := range s.PodsBelow(m.Object) {
+		if !scene.IsFinished(&p.Object) && scene.MatchesPlainSelector(m.Labels, p.Object.Labels) {
+			return firstWithoutRequest(h, &p.Object.Spec)
 		}
 	}
 	return resource, container, missing

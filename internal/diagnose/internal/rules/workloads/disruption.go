@@ -221,9 +221,8 @@ func podEvictedAgain(f *scene.Facts) []scene.Finding {
 	}
 	var last *scene.Read[corev1.Pod]
 	times := 0
-	for i := range f.Scene.Pods {
-		p := &f.Scene.Pods[i]
-		if p.Object.Status.Reason != "Evicted" || f.Now.Sub(evictedAt(&p.Object)) > evictedLately || f.Scene.WorkloadAbove("Pod", &p.Object) != f.Mend() {
+	for p := range f.Scene.PodsBelow(f.Mend()) {
+		if p.Object.Status.Reason != "Evicted" || f.Now.Sub(evictedAt(&p.Object)) > evictedLately {
 			continue
 		}
 		if times++; last == nil || evictedAt(&p.Object).After(evictedAt(&last.Object)) {
@@ -377,9 +376,8 @@ func madeUp(f *scene.Facts) bool {
 		return f.WorkloadWell() || allReady(f)
 	}
 	var ready int32
-	for i := range f.Scene.Pods {
-		p := &f.Scene.Pods[i].Object
-		if p.DeletionTimestamp == nil && scene.IsPodReady(p) && f.Scene.WorkloadAbove("Pod", p) == f.Mend() {
+	for p := range f.Scene.PodsBelow(f.Mend()) {
+		if p.Object.DeletionTimestamp == nil && scene.IsPodReady(&p.Object) {
 			ready++
 		}
 	}

@@ -20,8 +20,9 @@ func (c *clusters) Look(l triage.Look) (triage.View, error) {
 		return triage.View{}, err
 	}
 	audit := step.Audit(l.Audit)
+	conn, _ := c.connect(l.Cluster) // what is wrong with it, the reader says
 	view, err := step.Keep(kept.Cluster{
-		Reader: c.reader(l.Cluster, l.Mask, audit), Sources: c.newSources(l.Cluster, l.Mask, audit), Now: c.reachOf(l.Cluster).Now(),
+		Reader: c.reader(l.Cluster, l.Mask, audit), Sources: c.newSources(l.Cluster, l.Mask, audit), Now: c.reachOf(l.Cluster).Now(), Still: conn.Recorded,
 	})
 	return triage.View{Cluster: view, Close: step.Close}, err
 }

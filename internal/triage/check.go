@@ -245,26 +245,78 @@ func mergeReport(rep, facts *nightcrier.Report, o run.Order, res nightcrier.Agen
 		rep.Consequences = facts.Consequences
 	}
 	rep.NotChecked = slices.Concat(rep.NotChecked, facts.NotChecked, whyClusterUnseen(facts.Permissions), res.NotChecked)
+	rep.LookAgainAt = facts.LookAgainAt // what is awaited ends whoever writes about it
 	doubtAllClear(rep, facts)
+	doubtCause(rep, facts)
 	return rep
+}
+
+// doubtCause holds an agent's cause to what ours is held to: where the rules suspected the
+// same of the same object, and something that they saw speaks against it, it is no surer than
+// theirs, unless the agent names what speaks against it too.
+func doubtCause(rep, facts *nightcrier.Report) {
+	if rep.RootCause == nil || len(rep.Hypotheses) == 0 || len(rep.Hypotheses[0].Against) > 0 {
+		return
+	}
+	first := &rep.Hypotheses[0]
+	for _, h := range facts.Hypotheses {
+		if h.Object != rep.RootCause.Object || h.Cause != rep.RootCause.Cause || len(h.Against) == 0 || h.Confidence.Probability() >= rep.RootCause.Confidence.Probability() {
+			continue
+		}
+		rep.RootCause.Confidence = h.Confidence
+		if first.Confidence.Probability() > h.Confidence.Probability() {
+			first.Confidence = h.Confidence
+		}
+		rep.NotChecked = append(rep.NotChecked, nightcrier.NotChecked{
+			What: "what speaks against " + h.Cause + ", which the report does not mention", Why: strings.Join(textsOf(facts, h.Against), "; "),
+		})
+		return
+	}
+}
+
+// textsOf are what facts say.
+func textsOf(r *nightcrier.Report, ids []string) (list []string) {
+	for _, f := range r.Facts {
+		if slices.Contains(ids, f.ID) {
+			list = append(list, f.Text)
+		}
+	}
+	return list
 }
 
 // doubtAllClear holds an agent's all-clear to what ours needs: it does not stand against a
 // fault that the rules have found, nor, where they could not prove that all is well, on
-// facts none of which was seen in the evidence.
+// facts none of which was seen in evidence, or was seen only in what had not sufficed the rules.
 func doubtAllClear(rep, facts *nightcrier.Report) {
 	isClear := func(v nightcrier.Verdict) bool {
 		return v == nightcrier.VerdictHealthy || v == nightcrier.VerdictRecovered
 	}
-	if !isClear(rep.Verdict) || isClear(facts.Verdict) || facts.Verdict == nightcrier.VerdictUndetermined && rep.CheckedShare > 0 {
+	if !isClear(rep.Verdict) || isClear(facts.Verdict) || facts.Verdict == nightcrier.VerdictUndetermined && hasSeenMore(rep, facts) {
 		return
 	}
-	why := "nothing that it rests on was seen in the evidence"
-	if facts.RootCause != nil {
+	why := "nothing that it rests on was seen in evidence beyond what the rules had, which did not prove it"
+	switch {
+	case facts.RootCause != nil:
 		why = "the rules found before it ran: " + facts.RootCause.Summary
+	case len(facts.Hypotheses) > 0 && len(facts.Hypotheses[0].Against) > 0:
+		why += ": " + strings.Join(textsOf(facts, facts.Hypotheses[0].Against), "; ")
 	}
 	rep.NotChecked = append(rep.NotChecked, nightcrier.NotChecked{What: fmt.Sprintf("that it is %s, as the agent says", rep.Verdict), Why: why})
 	rep.Verdict = nightcrier.VerdictUndetermined
+}
+
+// hasSeenMore reports whether a fact of an agent's was seen in evidence that no fact of the
+// rules rests on.
+func hasSeenMore(rep, facts *nightcrier.Report) bool {
+	old := map[string]bool{}
+	for _, f := range facts.Facts {
+		for _, id := range f.Evidence {
+			old[id] = true
+		}
+	}
+	return slices.ContainsFunc(rep.Facts, func(f nightcrier.Fact) bool {
+		return f.Check == nightcrier.Seen && slices.ContainsFunc(f.Evidence, func(id string) bool { return !old[id] })
+	})
 }
 
 // whyClusterUnseen says that the agent could not look into the cluster, where preflight

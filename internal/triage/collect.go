@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -202,7 +203,7 @@ func (s *session) newBundle(began Begun, f facts) (prompt.Bundle, error) {
 	return prompt.Build(prompt.Input{
 		CanLook: can.Granted, WhyNot: can.Why,
 		Incident: &s.Incident, Event: f.event, Logs: logs, ClusterInfo: prompt.ClusterInfo(f.ClusterInfo), Permissions: f.Permissions,
-		TriageReport: append(report.Render(&shown, report.Detail{Incident: &s.Incident, Now: f.now}), f.script...), Earlier: f.Report.Recalled, Runbooks: f.Report.Runbooks, Incomplete: f.Incomplete,
+		TriageReport: slices.Concat(report.Weigh(&shown), report.Render(&shown, report.Detail{Incident: &s.Incident, Now: f.now}), []byte(f.script)), Earlier: f.Report.Recalled, Runbooks: f.Report.Runbooks, Incomplete: f.Incomplete,
 		Agent: as, SkillPath: s.Skill.Path(), Skills: s.includedSkills(),
 		Preload: s.Order.Agent.Preload, SystemPromptFile: s.Order.Agent.SystemPromptFile, Mask: s.Mask.String,
 	})

@@ -55,6 +55,7 @@ func (s *session) runFalsification(ctx context.Context, rep *nightcrier.Report) 
 	in := falsify.Input{
 		Evidence: look, Namespace: s.Incident.Namespace(), Now: look.clock, Started: s.Incident.StartedAt, Mark: diagnose.WithSource,
 		Clean: func(b []byte) []byte { return []byte(s.Mask.String(string(diagnose.Scrub(b)))) },
+		Still: look.Still,
 		Again: func(ctx context.Context) (nightcrier.Report, error) {
 			d, err := s.diagnose(ctx, look, nil)
 			return d.Report, err

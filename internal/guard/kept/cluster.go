@@ -23,6 +23,8 @@ type Cluster struct {
 	Reader  diagnose.Reader
 	Sources *diagnose.Sources
 	Now     time.Time
+	// Still says that nothing in it changes: a recording stands in its place.
+	Still bool
 }
 
 // through is c, with each question put to take. Where take answers from a record there is
@@ -32,12 +34,12 @@ func (c Cluster) through(take tape.Take) (Cluster, error) {
 	if err != nil {
 		return Cluster{}, err
 	}
-	reader, err := readerThrough(take, c.Reader)
+	reader, still, err := readerThrough(take, c)
 	if err != nil {
 		return Cluster{}, err
 	}
 	sources, err := sourcesThrough(take, c.Sources)
-	return Cluster{reader, sources, now}, err
+	return Cluster{reader, sources, now, still}, err
 }
 
 // valueOf takes a value.
@@ -51,20 +53,21 @@ func valueOf[T any](take tape.Take, name string, ask func() (T, error)) (T, erro
 type seeing struct {
 	Reads    bool `json:"reads"`
 	Releases bool `json:"releases"`
+	Still    bool `json:"still,omitempty"`
 }
 
-func readerThrough(take tape.Take, live diagnose.Reader) (diagnose.Reader, error) {
+func readerThrough(take tape.Take, c Cluster) (_ diagnose.Reader, still bool, err error) {
 	can, err := valueOf(take, replay.Reader, func() (seeing, error) {
-		_, releases := live.(diagnose.ReleaseReader)
-		return seeing{live != nil, releases}, nil
+		_, releases := c.Reader.(diagnose.ReleaseReader)
+		return seeing{c.Reader != nil, releases, c.Still}, nil
 	})
 	switch {
 	case err != nil || !can.Reads:
-		return nil, err
+		return nil, false, err
 	case can.Releases:
-		return releaseReader{reader{take, live}}, nil
+		return releaseReader{reader{take, c.Reader}}, can.Still, nil
 	}
-	return reader{take, live}, nil
+	return reader{take, c.Reader}, can.Still, nil
 }
 
 // reader reads a cluster; live is nil where take answers from a record.

@@ -61,6 +61,8 @@ type Input struct {
 	Namespace string
 	// Again diagnoses the incident anew, for hypotheses of our own rules.
 	Again func(context.Context) (nightcrier.Report, error)
+	// Still says that the cluster is a recording: asked again, the rules say the same.
+	Still bool
 	Now   func() time.Time
 	// Started is when the investigation began: of another day than Now, an outcome names
 	// the day. A zero one is none.

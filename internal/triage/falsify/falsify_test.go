@@ -171,6 +171,24 @@ func TestOurOwnTests(t *testing.T) {
 	}
 }
 
+// A recording says the same however often it is asked: its rules are asked once.
+func TestARecordingIsNotAskedAgain(t *testing.T) {
+	in, _ := input(shop)
+	in.Still = true
+	in.Again = func(context.Context) (nightcrier.Report, error) {
+		t.Error("the rules were asked again")
+		return nightcrier.Report{}, nil
+	}
+	r := builtin()
+	got, _, err := Run(t.Context(), in, &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if test := got[0].Test; test.Outcome != Holds || !strings.Contains(test.Why, "recording") || test.Evidence != "E1" || !strings.Contains(test.Shown, "OOMKilled") {
+		t.Errorf("%+v", test)
+	}
+}
+
 // The day is named where it is another one than that of the investigation.
 func TestTheDayOfATestIsNamed(t *testing.T) {
 	now := time.Date(2026, 11, 23, 0, 0, 4, 0, time.UTC)

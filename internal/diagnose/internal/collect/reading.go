@@ -16,7 +16,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/cluster/kube/kinds"
@@ -434,33 +433,44 @@ func (c *Collector) takeList(q query, body []byte) error {
 
 // keepItems records items as one list and puts them into the Scene.
 func (c *Collector) keepItems(q query, items []json.RawMessage) error {
-	if items == nil {
-		items = []json.RawMessage{}
+	clean := make([][]byte, len(items))
+	of := make([]nightcrier.Resource, len(items))
+	for i, item := range items {
+		var err error
+		if clean[i], of[i], err = scrubItem(q.kind, item); err != nil {
+			return c.noteFailure(q.describeSource(), err)
+		}
 	}
-	body, err := json.Marshal(map[string]any{"kind": q.kind + "List", "items": items})
-	if err != nil {
-		return c.noteFailure(q.describeSource(), err)
-	}
-	body = ScrubBody(body)
+	body := fmt.Appendf(nil, "{\"items\":[%s],\"kind\":%q}\n", bytes.Join(clean, []byte(",")), q.kind+"List")
 	ref, err := c.recordBody("list", q.describeSource(), body)
 	if err != nil {
 		return err
 	}
-	var list struct{ Items []json.RawMessage }
-	if err := json.Unmarshal(body, &list); err != nil {
-		return c.noteFailure(q.describeSource(), err)
-	}
-	for _, item := range list.Items {
-		var o metav1.PartialObjectMetadata
-		if err := json.Unmarshal(item, &o); err != nil {
-			return c.noteFailure(q.describeSource(), err)
-		}
-		res := nightcrier.Resource{Kind: q.kind, Namespace: o.Namespace, Name: o.Name}
-		if err := c.keepObject(res, item, ref); err != nil {
+	for i, item := range clean {
+		if err := c.keepObject(of[i], item, ref); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// scrubItem does with an item of a list what ScrubBody does with an object, and tells which
+// it is: a large list is taken apart no more than once.
+func scrubItem(kind string, item []byte) ([]byte, nightcrier.Resource, error) {
+	v, err := decodeBody(item)
+	if err != nil {
+		return nil, nightcrier.Resource{}, err
+	}
+	o, _ := v.(map[string]any)
+	meta, _ := o["metadata"].(map[string]any)
+	ns, _ := meta["namespace"].(string)
+	name, _ := meta["name"].(string)
+	scrubValue(v)
+	if kind == "Secret" { // an item of a list does not say so
+		emptySecret(o)
+	}
+	body, err := encodeBody(v)
+	return bytes.TrimSuffix(body, []byte("\n")), nightcrier.Resource{Kind: kind, Namespace: ns, Name: name}, err
 }
 
 // addInvolved remembers an object that belongs to the incident.
@@ -482,21 +492,32 @@ const hidden = "‹hidden›"
 // what may hold a secret: which fields are managed, the last applied
 // configuration, and the values of variables that are named like one.
 func ScrubBody(body []byte) []byte {
-	in := json.NewDecoder(bytes.NewReader(body))
-	in.UseNumber()
-	var v any
-	if in.Decode(&v) != nil {
+	v, err := decodeBody(body)
+	if err != nil {
 		return body
 	}
 	scrubValue(v)
 	emptySecrets(v)
+	clean, err := encodeBody(v)
+	if err != nil {
+		return body
+	}
+	return clean
+}
+
+func decodeBody(body []byte) (v any, err error) {
+	in := json.NewDecoder(bytes.NewReader(body))
+	in.UseNumber()
+	err = in.Decode(&v)
+	return v, err
+}
+
+func encodeBody(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false) // what is quoted must be found again as it is
-	if enc.Encode(v) != nil {
-		return body
-	}
-	return out.Bytes()
+	err := enc.Encode(v)
+	return out.Bytes(), err
 }
 
 func scrubValue(v any) {
@@ -549,14 +570,17 @@ func emptySecrets(v any) {
 	items, _ := top["items"].([]any)
 	for _, o := range append(items, v) {
 		o, _ := o.(map[string]any)
-		if o["kind"] != "Secret" && top["kind"] != "SecretList" {
-			continue
+		if o["kind"] == "Secret" || top["kind"] == "SecretList" {
+			emptySecret(o)
 		}
-		for _, field := range []string{"data", "stringData"} {
-			values, _ := o[field].(map[string]any)
-			for k := range values {
-				values[k] = ""
-			}
+	}
+}
+
+func emptySecret(o map[string]any) {
+	for _, field := range []string{"data", "stringData"} {
+		values, _ := o[field].(map[string]any)
+		for k := range values {
+			values[k] = ""
 		}
 	}
 }

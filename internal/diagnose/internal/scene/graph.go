@@ -48,8 +48,22 @@ func (g Graph) AddLink(from, to nightcrier.Object, h Hold) {
 	g[from] = append(g[from], link{to, h})
 }
 
-// DrawGraph draws what the objects of the Scene say of each other.
+// DrawGraph draws what the objects and the logs of the Scene say of each other.
 func DrawGraph(s *Scene) Graph {
+	if s.links == nil {
+		s.links = s.linkObjects()
+	}
+	g := make(Graph, len(s.links))
+	for o, links := range s.links {
+		g[o] = slices.Clone(links)
+	}
+	g.linkComplaints(s)
+	return g
+}
+
+// linkObjects draws what the objects say. A diagnosis asks for it each time that it has read
+// more logs, and it is most of what a graph costs.
+func (s *Scene) linkObjects() Graph {
 	g := Graph{}
 	for i := range s.Services {
 		svc := &s.Services[i].Object
@@ -130,8 +144,7 @@ func (g Graph) linkPlaces(s *Scene, p *corev1.Pod) {
 	}
 }
 
-// linkServices links workloads to the Services that their settings and their complaints
-// name, and to the workloads that are not well and that their complaints name.
+// linkServices links workloads to the Services that their settings name.
 func (g Graph) linkServices(s *Scene) {
 	all := s.AllClients()
 	for i := range s.Services {
@@ -140,6 +153,11 @@ func (g Graph) linkServices(s *Scene) {
 			g.AddLink(c.Object, ServiceObject(svc), BySetting)
 		}
 	}
+}
+
+// linkComplaints links workloads to the Services, and to the workloads that are not well,
+// that their complaints name.
+func (g Graph) linkComplaints(s *Scene) {
 	down := s.downWorkloads()
 	for _, l := range s.Logs {
 		p := FindObject(s.Pods, l.Namespace, l.Pod)
@@ -147,11 +165,7 @@ func (g Graph) linkServices(s *Scene) {
 			continue
 		}
 		from := s.WorkloadAbove("Pod", &p.Object)
-		for line := range strings.SplitSeq(l.Text, "\n") {
-			line = text.KeepBytes(line, 4*MaxQuote)
-			if !GraveWords.MatchString(line) && !TellingWords.MatchString(line) {
-				continue
-			}
+		for _, line := range s.complaintsIn(l.Text) {
 			for i := range s.Services {
 				if svc := &s.Services[i].Object; speaksOf(line, l.Namespace, svc) {
 					g.AddLink(from, ServiceObject(svc), ByComplaint)
@@ -164,6 +178,25 @@ func (g Graph) linkServices(s *Scene) {
 			}
 		}
 	}
+}
+
+// complaintsIn are the lines of a log that speak of trouble. Each graph needs those of all logs.
+func (s *Scene) complaintsIn(log string) []string {
+	lines, known := s.complaints[log]
+	if known {
+		return lines
+	}
+	for line := range strings.SplitSeq(log, "\n") {
+		line = text.KeepBytes(line, 4*MaxQuote)
+		if GraveWords.MatchString(line) || TellingWords.MatchString(line) {
+			lines = append(lines, line)
+		}
+	}
+	if s.complaints == nil {
+		s.complaints = map[string][]string{}
+	}
+	s.complaints[log] = lines
+	return lines
 }
 
 // downWorkloads are the workloads that have fewer ready Pods than they want.
@@ -204,11 +237,7 @@ func (s *Scene) CalledIn(o nightcrier.Object) (list []string) {
 		if p == nil || s.WorkloadAbove("Pod", &p.Object) != o || !strings.Contains(l.Text, ".svc") {
 			continue
 		}
-		for line := range strings.SplitSeq(l.Text, "\n") {
-			line = text.KeepBytes(line, 4*MaxQuote)
-			if !GraveWords.MatchString(line) && !TellingWords.MatchString(line) {
-				continue
-			}
+		for _, line := range s.complaintsIn(l.Text) {
 			for _, m := range serviceNamed.FindAllStringSubmatch(line, 8) {
 				if !slices.Contains(list, m[2]) {
 					list = append(list, m[2])

@@ -95,6 +95,11 @@ type Scene struct {
 	above map[nightcrier.Resource]nightcrier.Object
 	// hosts are those that settings name, by the text of the setting.
 	hosts map[string]hosts
+	// links, clients and complaints are kept until an object is added: what objects need by
+	// what they say, the addresses of all workloads, and the grave lines of each log.
+	links      Graph
+	clients    []Client
+	complaints map[string][]string
 }
 
 // InTime reports whether there is time for another rule. What a hostile or a huge
@@ -149,6 +154,7 @@ func (s *Scene) SetComplete(kind, ns string) {
 
 // Add puts one object, as the API server's JSON, where its kind belongs.
 func (s *Scene) Add(kind string, body []byte, ref Ref) error {
+	s.links, s.clients = nil, nil
 	var err error
 	switch kind {
 	case "Pod":

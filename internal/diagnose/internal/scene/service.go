@@ -253,15 +253,18 @@ type Client struct {
 
 // AllClients returns every address that any workload is configured to connect to.
 func (s *Scene) AllClients() []Client {
-	var out []Client
+	if s.clients != nil {
+		return s.clients
+	}
+	s.clients = []Client{}
 	for _, ns := range s.PodNamespaces() {
 		for w := range s.WorkloadsIn(ns) {
 			for _, a := range s.AddressesOf(w) {
-				out = append(out, Client{w, a})
+				s.clients = append(s.clients, Client{w, a})
 			}
 		}
 	}
-	return out
+	return s.clients
 }
 
 // ClientsOf picks those of a Service, each workload once for every port.

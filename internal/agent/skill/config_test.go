@@ -60,7 +60,7 @@ func TestWhatASkillAsksFor(t *testing.T) {
 	}
 	want := Settings{
 		Domain: "shop", Role: "agent", Executor: "claude-code", Model: "anthropic/of-the-front", MaxTurns: 25, MaxTokens: 4096, Timeout: 15 * time.Minute, BudgetUSD: 0.3,
-		Deliver: &Deliver{Files: []string{"*.html"}}, Verify: []string{"it runs"}, Tools: []Binding{{"k8s", []string{"apply", "get"}, []string{"apply"}}}, Configured: true,
+		Deliver: &Deliver{Files: []string{"*.html"}}, Verify: []string{"it runs"}, Tools: []Binding{{Server: "k8s", Tools: []string{"apply", "get"}, Approval: []string{"apply"}}}, Configured: true,
 	}
 	if diff := cmp.Diff(want, s.Settings); diff != "" || s.Version != "1.2.0" {
 		t.Error(diff)

@@ -238,7 +238,7 @@ func (l *Library) TriageScript(name string) string {
 type Listed struct {
 	Name, From string
 	Skill      *Skill
-	// Used is false when an earlier place has the name.
+	// Used is false when an earlier place has one of its domain and name.
 	Used bool
 	// Err is why it cannot be used.
 	Err error
@@ -247,17 +247,15 @@ type Listed struct {
 // List returns the skills of all places, in the order of the places.
 func (l *Library) List() []Listed {
 	var all []Listed
-	taken := map[string]bool{}
-	for _, p := range l.places {
-		here := map[string]bool{}
+	for i, p := range l.places {
 		for _, dir := range p.dirsHaving("*", "SKILL.md") {
-			name := p.nameOf(dir)
 			s, err := p.loadSkill(dir)
-			all = append(all, Listed{Name: name, From: p.from, Skill: s, Used: !taken[name], Err: err})
-			here[name] = true
-		}
-		for name := range here {
-			taken[name] = true
+			called := p.nameOf(dir)
+			if above := path.Base(path.Dir(dir)); dir != "." && above != "." && above != "skills" {
+				called = path.Join(above, called)
+			}
+			earlier := slices.ContainsFunc(l.places[:i], func(p place) bool { return len(p.dirsOf(called)) > 0 })
+			all = append(all, Listed{Name: p.nameOf(dir), From: p.from, Skill: s, Used: !earlier, Err: err})
 		}
 	}
 	return all

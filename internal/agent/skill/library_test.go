@@ -133,8 +133,8 @@ func TestWhatCannotBeFoundSaysWhereItWasLookedFor(t *testing.T) {
 }
 
 func TestListTellsWhichOneIsUsed(t *testing.T) {
-	first := tree(t, map[string]string{Troubleshooter + "/SKILL.md": "---\nversion: 2\ndescription: ours\n---\n"})
-	second := tree(t, map[string]string{Troubleshooter + "/SKILL.md": "x", "team/payments/SKILL.md": "y", "broken/SKILL.md": "---\n"})
+	first := tree(t, map[string]string{Troubleshooter + "/SKILL.md": "---\nversion: 2\ndescription: ours\n---\n", "shop/payments/SKILL.md": "z"})
+	second := tree(t, map[string]string{Troubleshooter + "/SKILL.md": "x", "team/payments/SKILL.md": "y", "shop/payments/SKILL.md": "z", "broken/SKILL.md": "---\n"})
 	l, err := Open(Options{Sources: []Source{{Path: first}, {Path: second}}})
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestListTellsWhichOneIsUsed(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%s %t %t %t %t", s.Name, s.From == first, s.Used, s.Err == nil, version == "2"))
 	}
-	want := []string{Troubleshooter + " true true true true", "broken false true false false", Troubleshooter + " false false true false", "payments false true true false", Troubleshooter + " false false true false"}
+	want := []string{Troubleshooter + " true true true true", "payments true true true false", "broken false true false false", Troubleshooter + " false false true false", "payments false false true false", "payments false true true false", Troubleshooter + " false false true false"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -1,7 +1,6 @@
 package skill
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"io/fs"
@@ -181,7 +180,7 @@ func (c *scan) lintMain() {
 	if len(d.body) > longMain {
 		c.add(Hint, d.file, 0, "has %d KiB: an agent reads it first and whole; move what is needed seldom into references/", len(d.body)>>10)
 	}
-	if bytes.IndexByte([]byte(d.body), 0) >= 0 {
+	if strings.Contains(d.body, "\x00") {
 		c.add(Hint, d.file, 0, "holds NUL bytes")
 	}
 }

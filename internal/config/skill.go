@@ -116,6 +116,9 @@ func (c *Config) serversFor(wanted []skill.Binding) (servers []toolserver.Server
 				return nil, nightcrier.Errorf(nightcrier.Refused, "none of the tools of %s that it names may be used: compare them with those that are configured", b.Server)
 			}
 			server.Only = only
+			if c.ToolServers[i].Writes { // which the operator names in full, or leaves to skills
+				server.Tools = only
+			}
 		}
 		servers = append(servers, server)
 	}

@@ -93,7 +93,7 @@ tool_servers:
 	if n := len(cfg.ToolServersOf("c1")); n != 2 {
 		t.Errorf("an investigation is given %d servers", n)
 	}
-	if servers, err := cfg.serversFor([]skill.Binding{{Server: "MY_K8S", Tools: []string{"kubectl_apply"}}}); err != nil || servers[0].Name != "my-k8s" {
+	if servers, err := cfg.serversFor([]skill.Binding{{Server: "MY_K8S", Tools: []string{"kubectl_apply"}}}); err != nil || servers[0].Name != "my-k8s" || fmt.Sprint(servers[0].Tools) != "[kubectl_apply]" {
 		t.Errorf("%+v, %v", servers, err)
 	}
 	if _, _, err := load(t, "", []string{"MCP_K8S_URL=ftp://x"}, nil); err == nil || !strings.Contains(err.Error(), "MCP_K8S_URL") {

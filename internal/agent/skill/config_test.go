@@ -2,6 +2,7 @@ package skill
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,6 +161,33 @@ func TestWhatCannotBeExecuted(t *testing.T) {
 				t.Errorf("%v, not %q", err, c.says)
 			}
 		})
+	}
+}
+
+// What a skill says of its tool servers is read as it is meant, or its author is told.
+func TestToolsThatASkillNames(t *testing.T) {
+	for _, c := range []struct{ tools, says string }{
+		{"[{server: k8s, tools: [get], read_only: true}]", ""},
+		{"[{server: k8s, approval_required: ['kubectl_*']}]", ""},
+		{"[{server: k8s, tools: [get], read_only: maybe}]", "agentura.config.yaml:3: mcp_tools.read_only: is not true or false"},
+		{"[{server: k8s, tools: [get]}, {server: k8s, tools: [apply]}]", "agentura.config.yaml:3: mcp_tools.server: names k8s a second time"},
+		{"[{server: k8s, tools: [apply], approval_required: [aply]}]", "warn agentura.config.yaml:3: mcp_tools.approval_required: names aply, which tools does not"},
+	} {
+		l, err := Open(Options{CacheDir: tree(t, map[string]string{"x/SKILL.md": "---\ndescription: Does it.\n---\ndo", "x/agentura.config.yaml": "skills: [{name: x, role: agent}]\nagent: {executor: ptc, max_iterations: 3}\nmcp_tools: " + c.tools})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := l.Find("x")
+		said := ""
+		if s != nil {
+			said = saidOf(s)
+		}
+		if said += fmt.Sprint(err); c.says == "" && said != "<nil>" || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %s", c.tools, said)
+		}
+		if s != nil && c.says == "" && s.Settings.Tools[0].ReadOnly != strings.Contains(c.tools, "read_only") {
+			t.Errorf("%+v", s.Settings.Tools)
+		}
 	}
 }
 

@@ -229,6 +229,7 @@ func (s section) bindings() (all []Binding) {
 			one.add(s.fault, "server", "is missing: name a tool server that is configured in tool_servers")
 		case again:
 			one.add(s.fault, "server", "names %s a second time: put its tools together", b.Server)
+			continue
 		}
 		for _, tool := range b.Approval {
 			if len(b.Tools) > 0 && !slices.Contains(b.Tools, "*") && !slices.Contains(b.Tools, tool) {

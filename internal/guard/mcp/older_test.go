@@ -239,9 +239,9 @@ func hostileServers(t *testing.T) map[string]toolserver.Server {
 	t.Cleanup(func() { close(forever) })
 	all := []string{"huge", "silent", "well"}
 	return map[string]toolserver.Server{
-		"mcp":   {Name: "peer", URL: p.url, Tools: all, Timeout: time.Second},
-		"json":  {Name: "peer", URL: asJSON.URL, Tools: all, Timeout: time.Second},
-		"older": {Name: "peer", URL: web.URL, Tools: all, Timeout: time.Second},
+		"mcp":   {Name: "peer", URL: p.url, Tools: all},
+		"json":  {Name: "peer", URL: asJSON.URL, Tools: all},
+		"older": {Name: "peer", URL: web.URL, Tools: all},
 	}
 }
 
@@ -250,14 +250,19 @@ func hostileServers(t *testing.T) map[string]toolserver.Server {
 func TestHostileTools(t *testing.T) {
 	for dialect, server := range hostileServers(t) {
 		t.Run(dialect, func(t *testing.T) {
-			r := newRecord()
-			s := open1(t, r, server)
-			for i, c := range []struct{ tool, want string }{{"peer_huge", "more than is taken"}, {"peer_silent", "did not answer within 1s"}} {
+			var s *Servers
+			for _, c := range []struct {
+				tool, want string
+				timeout    time.Duration
+			}{{"peer_huge", "more than is taken", time.Minute}, {"peer_silent", "did not answer within 2s", 2 * time.Second}} {
+				r := newRecord()
+				server.Timeout = c.timeout
+				s = open1(t, r, server)
 				got, err := ask(t, s, c.tool, nil)
 				if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 1000 {
 					t.Errorf("%s: %.300q, %.300v", c.tool, got, err)
 				}
-				if n := len(r.calls); n != 4*i+2 || r.calls[n-1].Evidence == "" || len(r.evidence[r.calls[n-1].Evidence]) > 1000 {
+				if n := len(r.calls); n != 2 || r.calls[n-1].Evidence == "" || len(r.evidence[r.calls[n-1].Evidence]) > 1000 {
 					t.Errorf("%s: on record %+v", c.tool, r.calls)
 				}
 				if got, err := ask(t, s, "peer_well", nil); err != nil || !strings.HasPrefix(got, "as it should be\n") {

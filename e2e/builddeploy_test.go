@@ -45,17 +45,22 @@ metadata: {name: shop}
 spec: {selector: {app: shop}, ports: [{port: 80, targetPort: 8080}]}
 `
 
+// deployRules are what docs/deploy.md gives the server that deploys.
+func deployRules() (rules []rbacv1.PolicyRule) {
+	for group, resources := range map[string][]string{"": {"configmaps", "services"}, "apps": {"deployments", "statefulsets"}, "batch": {"jobs", "cronjobs"},
+		"networking.k8s.io": {"ingresses"}, "autoscaling": {"horizontalpodautoscalers"}} {
+		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "create", "patch", "delete"}})
+	}
+	return append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"list"}})
+}
+
 // deployServer serves a namespace of a real cluster to agents that deploy, over HTTP, with a
 // credential of exactly what docs/deploy.md says, and returns it as a tool server.
 func deployServer(t *testing.T, api *kubetest.Server, ns string) config.ToolServer {
 	t.Helper()
 	const token = "a-token-of-this-test"
-	var rules []rbacv1.PolicyRule
-	for group, resources := range map[string][]string{"": {"configmaps", "services"}, "apps": {"deployments", "statefulsets"}, "batch": {"jobs", "cronjobs"},
-		"networking.k8s.io": {"ingresses"}, "autoscaling": {"horizontalpodautoscalers"}} {
-		rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "create", "patch", "delete"}})
-	}
-	rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get", "list"}})
+	rules := deployRules()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +124,12 @@ func (d deployment) answer(r fakemodel.Request) fakemodel.Step {
 				return fakemodel.Step{Tools: []fakemodel.ToolCall{d.hands.read("context/steps/build/manifest.yaml")}}
 			},
 			func() fakemodel.Step { return use("kubectl_apply", map[string]any{"manifest": d.manifest}) },
+			func() fakemodel.Step {
+				if !d.runPods(r.Text) { // as the skill says: once more
+					return use("kubectl_apply", map[string]any{"manifest": d.manifest})
+				}
+				return use("kubectl_rollout_status", status)
+			},
 			func() fakemodel.Step { d.runPods(r.Text); return use("kubectl_rollout_status", status) },
 			func() fakemodel.Step {
 				if !strings.Contains(r.Text, "ready: 2 of 2") {
@@ -128,6 +139,9 @@ func (d deployment) answer(r fakemodel.Request) fakemodel.Step {
 			},
 		}
 	case strings.Contains(r.Text, "You do step verify "):
+		if strings.Contains(r.Text, "You change something only with") {
+			d.t.Error("the verifier is told that it may change something")
+		}
 		script = []func() fakemodel.Step{
 			func() fakemodel.Step { return use("kubectl_rollout_status", status) },
 			func() fakemodel.Step { return use("kubectl_apply", map[string]any{"manifest": d.manifest}) }, // which it has not
@@ -146,12 +160,15 @@ func (d deployment) answer(r fakemodel.Request) fakemodel.Step {
 	return fakemodel.Step{Text: "Done."}
 }
 
-// runPods does what the controllers of a cluster would, once something is applied.
-func (d deployment) runPods(said string) {
-	if strings.Contains(said, "Deployment "+d.ns+"/shop: created") {
+// runPods does what the controllers of a cluster would, once something is applied, and says whether
+// it is.
+func (d deployment) runPods(said string) bool {
+	applied := strings.Contains(said, "Deployment "+d.ns+"/shop: created") || strings.Contains(said, "Deployment "+d.ns+"/shop: unchanged")
+	if applied {
 		d.api.UpdateStatus(d.t, &appsv1.Deployment{ObjectMeta: v1.ObjectMeta{Name: "shop", Namespace: d.ns},
 			Status: appsv1.DeploymentStatus{ObservedGeneration: 100, Replicas: 2, UpdatedReplicas: 2, AvailableReplicas: 2, ReadyReplicas: 2}})
 	}
+	return applied
 }
 
 // runBuildDeploy runs the pipeline that is part of the product with the real claude CLI.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +21,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/test/testproc"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -54,7 +57,22 @@ func withProgram(m *testing.M) int {
 // served with `server`, and checks exit codes with `exits`.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"world": world, "server": server, "exits": exits, "json": checkJSON}})
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"world": world, "server": server, "toolserver": toolServer, "exits": exits, "json": checkJSON}})
+}
+
+// toolServer serves tools of somebody else at $TOOLS until the script ends: one that only reads, with
+// the description that is given and characters that nobody sees, and one that writes.
+func toolServer(ts *testscript.TestScript, _ bool, given []string) {
+	s := sdk.NewServer(&sdk.Implementation{Name: "wiki", Version: "1"}, nil)
+	for name, about := range map[string]string{"look": given[0] + "\x1b[2J\u202e", "write": "Writes a page"} {
+		s.AddTool(&sdk.Tool{Name: name, Description: about, InputSchema: map[string]any{"type": "object"}, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: name == "look", DestructiveHint: new(name == "write")}},
+			func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+				return &sdk.CallToolResult{}, nil
+			})
+	}
+	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
+	ts.Setenv("TOOLS", web.URL)
+	ts.Defer(web.Close)
 }
 
 // exits CODE PROGRAM ARGS… runs a program that must end with the code.

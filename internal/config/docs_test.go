@@ -31,7 +31,7 @@ func docsTables() string {
 	}
 	b.WriteString("\n### Variables of the older platform\n\n| Variables | What happens |\n|---|---|\n")
 	for f, what := range []string{"retired: one warning lists those that are set", "not used by this version: one warning lists those that are set",
-		"refused when set to anything but false", "left alone: other programs use these names"} {
+		"refused when set to anything but false", "the address and the key of a tool server: [tools.md](tools.md#variables)", "left alone: other programs use these names"} {
 		fmt.Fprintf(&b, "| %s | %s |\n", strings.Join(platformNames(fate(f)), " "), what)
 	}
 	return b.String()

@@ -160,6 +160,8 @@ const (
 	// refused: ignoring it would leave less protection than it asks for, or
 	// obeying it would take some away.
 	refused
+	// ofToolServer: it has the address or the key of a tool server.
+	ofToolServer
 	// shared: other programs use the name; it is left alone without a word.
 	shared
 )
@@ -186,9 +188,10 @@ func platformTable() []platformVariable {
 			"AUTH_ENABLED", "UVICORN_WORKERS", "SKILL_WATCH_DEBOUNCE_MS", "AGENTURA_SKILLS_DIR", "AGENTURA_WORKSPACE_ID", "AGENTURA_GATEWAY_URL", "AGENTURA_API_KEY", "AGENTURA_EXECUTOR_URL", "API_TARGET", "NEXT_PUBLIC_API_URL",
 			"LANDING_ONLY", "SKILL_LIBRARY_DIR", "AI_VELOCITY_DIR", "OBOT_URL"),
 		variablesOfFate(unbuilt, "OPENROUTER_REFERER", "AGENCY_DIR", "ARTIFACTS_DIR", "MAX_CONTINUATIONS", "MAX_AGENT_OUTPUT_CHARS",
-			"MCP_*_URL", "MCP_*_API_KEY", "MCP_CALL_TIMEOUT", "MCP_FETCH_TIMEOUT", "GATEWAY_PUBLIC_URL", "ADMIN_USER_IDS",
+			"MCP_CALL_TIMEOUT", "MCP_FETCH_TIMEOUT", "GATEWAY_PUBLIC_URL", "ADMIN_USER_IDS",
 			"JWKS_URL", "JWT_ISSUER", "OAUTH_STATE_SECRET", "WEBHOOK_SECRET", "GITHUB_WEBHOOK_SECRET",
 			"SLACK_*_SIGNING_SECRET", "SLACK_*_BOT_TOKEN", "SLACK_*_APP_TOKEN", "SLACK_BOT_TOKEN"),
+		variablesOfFate(ofToolServer, serverPrefix+"*"+serverURL, serverPrefix+"*"+serverKey),
 		variablesOfFate(shared, "WORK_DIR", "CONFIG_PATH", "DOCKER_HOST", "GITHUB_TOKEN", "HOST", "PORT",
 			"DATABRICKS_*", "NOTION_API_KEY", "CLICKUP_API_KEY", "APPETIZE_API_KEY", "*_CLIENT_ID", "*_CLIENT_SECRET"),
 	)

@@ -46,6 +46,7 @@ func Load(o Options) (*Config, []Warning, error) {
 	}
 	l.readEnv()
 	l.readFlags(o)
+	l.readServerVariables()
 	return l.finishLoad()
 }
 

@@ -193,11 +193,11 @@ func TestStrangersInTheEnvironment(t *testing.T) {
 		}
 	}
 	mustQuiet(quiet...)
-	_, warnings := mustLoad(t, "", "NIGHTCRIER_SOMETHING_ELSE=1", "DB_PASSWORD=hunter2", "AGENTURA_API_KEY=hunter2", "MCP_K8S_URL=http://hunter2/")
+	_, warnings := mustLoad(t, "", "NIGHTCRIER_SOMETHING_ELSE=1", "DB_PASSWORD=hunter2", "AGENTURA_API_KEY=hunter2", "MCP_CALL_TIMEOUT=hunter2")
 	if len(warnings) != 3 {
 		t.Fatalf("want one for the stray, one for the retired, one for the unbuilt: %v", warnings)
 	}
-	for i, want := range []string{"NIGHTCRIER_SOMETHING_ELSE", "AGENTURA_API_KEY, DB_PASSWORD", "MCP_K8S_URL"} {
+	for i, want := range []string{"NIGHTCRIER_SOMETHING_ELSE", "AGENTURA_API_KEY, DB_PASSWORD", "MCP_CALL_TIMEOUT"} {
 		if got := warnings[i].String(); !strings.Contains(got, want) || strings.Contains(got, "hunter2") {
 			t.Errorf("warning %q, want %q", got, want)
 		}

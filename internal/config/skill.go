@@ -107,23 +107,24 @@ func modelAt(p nightcrier.Provider, name string) (string, error) {
 // serversFor are the configured tool servers, narrowed to what a skill wants of them.
 func (c *Config) serversFor(wanted []skill.Binding) (servers []toolserver.Server, err error) {
 	for _, b := range wanted {
-		i := slices.IndexFunc(c.ToolServers, func(s ToolServer) bool { return s.Name == b.Server })
+		i := slices.IndexFunc(c.ToolServers, func(s ToolServer) bool { return s.Name == toServerName(b.Server) })
 		if i < 0 {
 			return nil, nightcrier.Errorf(nightcrier.Refused, "it needs the tool server %.64q: configure one of that name in tool_servers", b.Server)
 		}
 		server := c.ToolServers[i].Guarded()
-		all := len(b.Tools) == 0 || slices.Contains(b.Tools, "*")
-		if all && len(b.Approval) > 0 {
-			return nil, nightcrier.Errorf(nightcrier.Refused, "some tools of %s need an approval, which nobody can give here: name the others under tools, not all", b.Server)
-		}
-		if !all {
-			server.Tools = slices.DeleteFunc(slices.Clone(b.Tools), func(tool string) bool {
-				allowed, _ := c.ToolServers[i].Guarded().Allows(tool)
-				return !allowed || toolserver.IsPattern(tool) || slices.Contains(b.Approval, tool)
+		server.Approval, server.Writes = b.Approval, server.Writes && !b.ReadOnly
+		if len(b.Tools) > 0 && !slices.Contains(b.Tools, "*") {
+			only := slices.DeleteFunc(slices.Clone(b.Tools), func(tool string) bool {
+				allowed, _ := server.Allows(tool)
+				return !allowed || toolserver.IsPattern(tool)
 			})
-		}
-		if len(server.Tools) == 0 {
-			return nil, nightcrier.Errorf(nightcrier.Refused, "none of the tools of %s that it names may be used without an approval: compare them with those that are configured", b.Server)
+			if len(only) == 0 {
+				return nil, nightcrier.Errorf(nightcrier.Refused, "none of the tools of %s that it names may be used: compare them with those that are configured", b.Server)
+			}
+			server.Only = only
+			if c.ToolServers[i].Writes { // which the operator names in full, or leaves to skills
+				server.Tools = only
+			}
 		}
 		servers = append(servers, server)
 	}

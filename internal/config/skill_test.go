@@ -20,11 +20,11 @@ func TestTheAgentOfASkill(t *testing.T) {
 	for name, c := range map[string]struct{ config, base, want string }{
 		"its bounds":         {"agent: {max_iterations: 9, timeout: 900, max_tokens: 4096}", base, "claude-code of-theirs 9 4096 15m0s []"},
 		"no more tokens":     {"agent: {max_iterations: 9, max_tokens: 9000}", base, "claude-code of-theirs 9 8000 1m0s []"},
-		"tools of a server":  {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, tools: [get_pods, delete]}]", base, "claude-code of-theirs 1 8000 1m0s [k8s [get_pods]]"},
-		"all of them":        {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, tools: ['*']}]", base, "claude-code of-theirs 1 8000 1m0s [k8s [get_* apply]]"},
+		"tools of a server":  {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, tools: [get_pods, delete]}]", base, "claude-code of-theirs 1 8000 1m0s [k8s [get_* apply] [get_pods] []]"},
+		"all of them":        {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, tools: ['*']}]", base, "claude-code of-theirs 1 8000 1m0s [k8s [get_* apply] [] []]"},
 		"a pattern":          {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, tools: ['*_*']}]", base, "none of the tools of k8s"},
-		"approval":           {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, tools: [apply, get_x], approval_required: [apply]}]", base, "claude-code of-theirs 1 8000 1m0s [k8s [get_x]]"},
-		"all with approval":  {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, approval_required: [apply]}]", base, "need an approval"},
+		"approval":           {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, tools: [apply, get_x], approval_required: [apply]}]", base, "claude-code of-theirs 1 8000 1m0s [k8s [get_* apply] [apply get_x] [apply]]"},
+		"all with approval":  {"agent: {max_iterations: 1}\nmcp_tools: [{server: k8s, approval_required: [apply]}]", base, "claude-code of-theirs 1 8000 1m0s [k8s [get_* apply] [] [apply]]"},
 		"an unknown server":  {"agent: {max_iterations: 1}\nmcp_tools: [{server: mine}]", base, `it needs the tool server "mine"`},
 		"an unknown agent":   {"agent: {executor: copilot, max_iterations: 1}", base, "agent.executor: copilot is no executor"},
 		"a model of another": {"agent: {executor: gemini, max_iterations: 1}", base, "is not one of google"},
@@ -55,7 +55,7 @@ func TestTheAgentOfASkill(t *testing.T) {
 			} else {
 				tools := []string{}
 				for _, server := range spec.ToolServers {
-					tools = append(tools, fmt.Sprint(server.Name, " ", server.Tools))
+					tools = append(tools, fmt.Sprint(server.Name, " ", server.Tools, " ", server.Only, " ", server.Approval))
 				}
 				got = fmt.Sprint(spec.Executor, " ", spec.Model, " ", spec.MaxTurns, " ", spec.MaxTokens, " ", spec.Timeout.Round(time.Second), " ", tools)
 			}

@@ -46,7 +46,7 @@ func toolKeys() []key {
 	}
 	return []key{
 		tool("name", textType(toolserver.CheckName), "", "unique name, with which the names of its tools begin", func(s *ToolServer) any { return &s.Name }),
-		tool("url", textType(checkToolURL), "", "address of the server, for Streamable HTTP; or use `command`", func(s *ToolServer) any { return &s.URL }),
+		tool("url", textType(checkToolURL), "", "address of the server, for Streamable HTTP or the older `/tools`; or use `command`", func(s *ToolServer) any { return &s.URL }),
 		tool("command", listType(), "", "program and arguments, as a list of words without a shell, of a server that speaks over stdin and stdout; it is started for each investigation, in a sandbox of its own", func(s *ToolServer) any { return &s.Command }),
 		tool("token_env", textType(checkVariableName), "", "name of the environment variable whose value is sent to `url` as a bearer token", func(s *ToolServer) any { return &s.TokenEnv }),
 		tool("env", variablesType(), "", "names of the environment variables that the command gets; it gets no others", func(s *ToolServer) any { return &s.Env }),
@@ -115,16 +115,16 @@ func checkToolURL(s string) error {
 // checkToolServers looks at each server, and reads the variables that it names.
 func (l *loader) checkToolServers(cfg *Config) {
 	names := map[string]int{}
-	for i := range cfg.ToolServers {
-		s, at := &cfg.ToolServers[i], fmt.Sprintf("tool_servers[%d]", i)
-		l.checkName(names, "tool_servers", s.Name, i, l.toolPlaces[i], "it begins the names of the server's tools")
+	for n := range cfg.ToolServers {
+		s, at := &cfg.ToolServers[n], fmt.Sprintf("tool_servers[%d]", n)
+		l.checkName(names, "tool_servers", s.Name, n, l.toolPlaces[n], "it begins the names of the server's tools")
 		if len(s.Tools) == 0 && !l.hasProblem(at+".tools") {
-			l.addProblem(l.toolPlaces[i], at+".tools", errors.New("is missing: name the tools that agents may use; nightcrier tools list shows what the server has"))
+			l.addProblem(l.toolPlaces[n], at+".tools", errors.New("is missing: name the tools that agents may use; nightcrier tools list shows what the server has"))
 		}
-		if i := slices.IndexFunc(s.Tools, toolserver.IsPattern); s.Writes && i >= 0 {
+		if i := slices.IndexFunc(s.Tools, toolserver.IsPattern); s.Writes && i >= 0 && !isOfVariables(l.toolPlaces[n]) {
 			l.problemAt(cfg, at+".tools", fmt.Errorf("%s is a pattern, and the server writes: name each tool in full", quoteValue(s.Tools[i])))
 		}
-		l.checkReach(cfg, s, i)
+		l.checkReach(cfg, s, n)
 		l.readVariables(cfg, s, at)
 		for _, c := range s.Clusters {
 			if !slices.ContainsFunc(cfg.Clusters, func(known Cluster) bool { return known.Name == c }) {
@@ -132,9 +132,11 @@ func (l *loader) checkToolServers(cfg *Config) {
 			}
 		}
 	}
-	if _, cli := modelledOf(cfg.Agent.Executor); len(cfg.ToolServers) > 0 && !cli && !l.hasProblem("agent.executor") {
-		l.addWarning(l.toolPlaces[0], "tool_servers", "has no effect: the executor "+cfg.Agent.Executor+" uses no tools of others")
+	i := slices.IndexFunc(l.toolPlaces, func(o Origin) bool { return !isOfVariables(o) })
+	if _, cli := modelledOf(cfg.Agent.Executor); i >= 0 && !cli && !l.hasProblem("agent.executor") {
+		l.addWarning(l.toolPlaces[i], "tool_servers", "has no effect: the executor "+cfg.Agent.Executor+" uses no tools of others")
 	}
+	l.checkServerKeys(cfg)
 }
 
 // checkReach looks at how a server is reached: in one way, with what belongs to it.

@@ -1,10 +1,13 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"nightcrier.dev/nightcrier/internal/agent/skill"
 )
 
 func TestToolServers(t *testing.T) {
@@ -59,5 +62,44 @@ func TestToolServersThatAreWrong(t *testing.T) {
 		if !hasWarning(warnings, want) {
 			t.Errorf("warnings %v lack %q", warnings, want)
 		}
+	}
+}
+
+// Variables of the older platform name a server for skills alone, or reach one that the file names.
+func TestToolServersOfVariables(t *testing.T) {
+	const entries = `
+tool_servers:
+  - {name: grafana, url: 'https://mcp.example/mcp', token_env: TOKEN, tools: [query]}
+  - {name: own, command: [/bin/own], tools: [look]}
+`
+	cfg, warnings, err := load(t, entries, []string{"TOKEN=1", "MCP_MY_K8S_URL=http://127.0.0.1:8090", "MCP_MY_K8S_API_KEY=the-key", "MCP_GRAFANA_URL=http://127.0.0.1:9/mcp",
+		"MCP_GRAFANA_API_KEY=another", "MCP_OWN_URL=http://127.0.0.1:9/", "MCP_OWN_API_KEY=x", "MCP_KUBERNETES_URL=http://127.0.0.1:9/", "MCP_NOBODY_API_KEY=x"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, s := range cfg.ToolServers {
+		got += fmt.Sprintln(s.Name, s.URL, s.Command, s.Tools, s.Writes, s.TokenEnv, s.Variables[s.TokenEnv].Reveal())
+	}
+	if want := "grafana http://127.0.0.1:9/mcp [] [query] false MCP_GRAFANA_API_KEY another\nown  [/bin/own] [look] false  \n" +
+		"my-k8s http://127.0.0.1:8090 [] [*] true MCP_MY_K8S_API_KEY the-key\n"; got != want {
+		t.Errorf("%s", got)
+	}
+	for _, want := range []string{"MCP_OWN_URL: has no effect: the entry own", "MCP_OWN_API_KEY: has no effect", "MCP_KUBERNETES_URL: has no effect", `no tool server "nobody"`} {
+		if !hasWarning(warnings, want) {
+			t.Errorf("warnings %v lack %q", warnings, want)
+		}
+	}
+	if n := len(cfg.ToolServersOf("c1")); n != 2 {
+		t.Errorf("an investigation is given %d servers", n)
+	}
+	if servers, err := cfg.serversFor([]skill.Binding{{Server: "MY_K8S", Tools: []string{"kubectl_apply"}}}); err != nil || servers[0].Name != "my-k8s" || fmt.Sprint(servers[0].Tools) != "[kubectl_apply]" {
+		t.Errorf("%+v, %v", servers, err)
+	}
+	if _, _, err := load(t, "", []string{"MCP_K8S_URL=ftp://x"}, nil); err == nil || !strings.Contains(err.Error(), "MCP_K8S_URL") {
+		t.Errorf("no address: %v", err)
+	}
+	if _, warnings := mustLoad(t, "", "MCP_K8S_URL=http://127.0.0.1:9/"); len(warnings) > 0 {
+		t.Errorf("%v", warnings)
 	}
 }

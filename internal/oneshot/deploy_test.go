@@ -1,6 +1,7 @@
 package oneshot
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -18,6 +20,8 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/guard/deploy"
+	"nightcrier.dev/nightcrier/internal/guard/mcp"
+	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
 )
 
@@ -75,6 +79,92 @@ func checkWriter(t *testing.T, transport sdk.Transport, protocol string) {
 	}
 }
 
+// askWriter makes one request, and returns what is answered.
+func askWriter(t *testing.T, method, url, body string, headers ...string) (code int, answer string, header http.Header) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	said, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(said), resp.Header
+}
+
+// checkStatelessWriter applies by one request of the protocol without sessions: nothing goes before
+// it, and no session comes of it.
+func checkStatelessWriter(t *testing.T, url, token string) {
+	t.Helper()
+	const protocol = "2026-07-28"
+	manifest, err := json.Marshal(oneConfigMap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, answer, header := askWriter(t, http.MethodPost, url, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"kubectl_apply","arguments":{"manifest":`+string(manifest)+`},
+		"_meta":{"io.modelcontextprotocol/protocolVersion":"`+protocol+`","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
+		"Authorization", "Bearer "+token, "Content-Type", "application/json", "Accept", "application/json, text/event-stream",
+		"Mcp-Protocol-Version", protocol, "Mcp-Method", "tools/call", "Mcp-Name", "kubectl_apply")
+	if code != http.StatusOK || !strings.Contains(answer, "unchanged") || strings.Contains(answer, `"isError":true`) || header.Get("Mcp-Session-Id") != "" {
+		t.Errorf("%d %s %v", code, answer, header)
+	}
+	if code, answer, _ = askWriter(t, http.MethodPost, url, "{}", "Mcp-Protocol-Version", protocol); code != http.StatusUnauthorized {
+		t.Errorf("without the token: %d %s", code, answer)
+	}
+}
+
+// checkOlderWriter applies as a client of the older platform does.
+func checkOlderWriter(t *testing.T, base, token string) {
+	t.Helper()
+	key := []string{"Authorization", "Bearer " + token}
+	if code, answer, _ := askWriter(t, http.MethodGet, base+"/health", ""); code != http.StatusOK || strings.TrimSpace(answer) != `{"status":"ready"}` {
+		t.Errorf("%d %s", code, answer)
+	}
+	for _, path := range []string{"GET /tools", "POST /tools/call"} {
+		method, where, _ := strings.Cut(path, " ")
+		if code, answer, _ := askWriter(t, method, base+where, "{}"); code != http.StatusUnauthorized || strings.Contains(answer, "kubectl") {
+			t.Errorf("%s without the token: %d %s", path, code, answer)
+		}
+		if code, _, _ := askWriter(t, method, base+where, "{}", append(key, "Origin", "https://evil.example")...); code != http.StatusForbidden {
+			t.Errorf("%s of a web page: %d", path, code)
+		}
+	}
+	code, answer, _ := askWriter(t, http.MethodGet, base+"/tools", "", key...)
+	if code != http.StatusOK || !strings.HasPrefix(answer, `[{"name":"kubectl_apply","description":"Applies `) || !strings.Contains(answer, `"input_schema":{`) {
+		t.Errorf("%d %s", code, answer)
+	}
+	for call, want := range map[string]string{
+		`{"name":"kubectl_get","arguments":{"resource":"configmaps"}}`: `"is_error":false`,
+		`{"name":"kubectl_get","arguments":{"resource":"secrets"}}`:    `"is_error":true`,
+		`{"name":"kubectl_get"}`:      `"is_error":true`,
+		`{"name":"x","arguments":{}}`: `{"content":"Unknown tool: x","is_error":true}`,
+		`{"name":`:                    `{"detail":"`,
+	} {
+		if code, answer, _ := askWriter(t, http.MethodPost, base+"/tools/call", call, key...); !strings.Contains(answer, want) || (code == http.StatusOK) != json.Valid([]byte(call)) {
+			t.Errorf("%s: %d %s", call, code, answer)
+		}
+	}
+}
+
+// checkOwnClient looks at it as our own guard does, where only the older dialect is.
+func checkOwnClient(t *testing.T, base, token string) {
+	t.Helper()
+	offers, err := mcp.Look(t.Context(), toolserver.Server{Name: "k8s", URL: base, TokenEnv: "K", Tools: []string{"kubectl_apply", "kubectl_get"}, Writes: true, Timeout: time.Minute},
+		mcp.Options{Variables: map[string]string{"K": token}, Mask: bytes.Clone, Note: func(string) {}})
+	if err != nil || len(offers) != 4 || !offers[0].Offered || offers[0].ShownAs != "k8s_kubectl_apply" || len(offers[0].Hints) != 0 || offers[1].Offered {
+		t.Errorf("%+v, %v", offers, err)
+	}
+}
+
 // The server that deploys is served over HTTP to those who have the token, with sessions and
 // without, and keeps its record.
 func TestWriterOverHTTP(t *testing.T) {
@@ -103,6 +193,9 @@ func TestWriterOverHTTP(t *testing.T) {
 	for _, protocol := range []string{"", "2025-06-18", "2024-11-05"} {
 		checkWriter(t, &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: bearer(o.Token)}}, protocol)
 	}
+	checkStatelessWriter(t, url, o.Token)
+	checkOlderWriter(t, strings.TrimSuffix(url, "/mcp"), o.Token)
+	checkOwnClient(t, strings.TrimSuffix(url, "/mcp"), o.Token)
 	stop()
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -79,8 +79,10 @@ type Deliver struct {
 type Binding struct {
 	Server string   `json:"server"`
 	Tools  []string `json:"tools,omitempty"`
-	// Approval are those that a person must agree to; nobody can yet, so they are not offered.
+	// Approval are those that a person must agree to; nobody can yet, so a call is refused.
 	Approval []string `json:"approval,omitempty"`
+	// ReadOnly leaves out those that may change something, also of a server that writes.
+	ReadOnly bool `json:"readOnly,omitempty"`
 }
 
 // Card is what people are shown of a skill.

@@ -2,6 +2,7 @@ package skill
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,7 @@ func TestWhatASkillAsksFor(t *testing.T) {
 	}
 	want := Settings{
 		Domain: "shop", Role: "agent", Executor: "claude-code", Model: "anthropic/of-the-front", MaxTurns: 25, MaxTokens: 4096, Timeout: 15 * time.Minute, BudgetUSD: 0.3,
-		Deliver: &Deliver{Files: []string{"*.html"}}, Verify: []string{"it runs"}, Tools: []Binding{{"k8s", []string{"apply", "get"}, []string{"apply"}}}, Configured: true,
+		Deliver: &Deliver{Files: []string{"*.html"}}, Verify: []string{"it runs"}, Tools: []Binding{{Server: "k8s", Tools: []string{"apply", "get"}, Approval: []string{"apply"}}}, Configured: true,
 	}
 	if diff := cmp.Diff(want, s.Settings); diff != "" || s.Version != "1.2.0" {
 		t.Error(diff)
@@ -161,6 +162,33 @@ func TestWhatCannotBeExecuted(t *testing.T) {
 				t.Errorf("%v, not %q", err, c.says)
 			}
 		})
+	}
+}
+
+// What a skill says of its tool servers is read as it is meant, or its author is told.
+func TestToolsThatASkillNames(t *testing.T) {
+	for _, c := range []struct{ tools, says string }{
+		{"[{server: k8s, tools: [get], read_only: true}]", ""},
+		{"[{server: k8s, approval_required: ['kubectl_*']}]", ""},
+		{"[{server: k8s, tools: [get], read_only: maybe}]", "agentura.config.yaml:3: mcp_tools.read_only: is not true or false"},
+		{"[{server: k8s, tools: [get]}, {server: k8s, tools: [apply]}]", "agentura.config.yaml:3: mcp_tools.server: names k8s a second time"},
+		{"[{server: k8s, tools: [apply], approval_required: [aply]}]", "warn agentura.config.yaml:3: mcp_tools.approval_required: names aply, which tools does not"},
+	} {
+		l, err := Open(Options{CacheDir: tree(t, map[string]string{"x/SKILL.md": "---\ndescription: Does it.\n---\ndo", "x/agentura.config.yaml": "skills: [{name: x, role: agent}]\nagent: {executor: ptc, max_iterations: 3}\nmcp_tools: " + c.tools})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := l.Find("x")
+		said := ""
+		if s != nil {
+			said = saidOf(s)
+		}
+		if said += fmt.Sprint(err); c.says == "" && said != "<nil>" || !strings.Contains(said, c.says) {
+			t.Errorf("%s: %s", c.tools, said)
+		}
+		if s != nil && c.says == "" && s.Settings.Tools[0].ReadOnly != strings.Contains(c.tools, "read_only") {
+			t.Errorf("%+v", s.Settings.Tools)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func Keys() []Key {
 		{"guardrails.budget.max_cost_per_alert", Used, ""}, {"guardrails.budget.max_cost_per_execution", Used, ""}, {"guardrails.budget.max_per_execution", Used, ""},
 		{"guardrails.human_in_loop", RefusedWhenSet, ""},
 		{"guardrails.rate_limits", Unused, "nothing is counted by the minute: the queue and the budget bound what runs"},
-		{"mcp_tools", Used, ""}, {"mcp_tools.approval_required", Used, ""}, {"mcp_tools.server", Used, ""}, {"mcp_tools.tools", Used, ""},
+		{"mcp_tools", Used, ""}, {"mcp_tools.approval_required", Used, ""}, {"mcp_tools.read_only", Used, ""}, {"mcp_tools.server", Used, ""}, {"mcp_tools.tools", Used, ""},
 		{"notifications", Used, ""}, {"notifications.channel", Used, ""}, {"notifications.on", Used, ""}, {"notifications.config", Unused, "the operator says which channel it is"},
 		{"observability", Unused, "the journal and the metrics of the server have it"},
 		{"routing", Shown, "the steps of a pipeline say what follows"},

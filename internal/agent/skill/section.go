@@ -223,9 +223,18 @@ func lowest(bounds ...float64) (least float64) {
 // bindings are the tools that it wants.
 func (s section) bindings() (all []Binding) {
 	for _, one := range s.list("mcp_tools") {
-		b := Binding{one.text("server"), one.texts("tools"), one.texts("approval_required")}
-		if b.Server == "" {
+		b := Binding{one.text("server"), one.texts("tools"), one.texts("approval_required"), one.isTrue("read_only")}
+		switch again := slices.ContainsFunc(all, func(o Binding) bool { return o.Server == b.Server }); {
+		case b.Server == "":
 			one.add(s.fault, "server", "is missing: name a tool server that is configured in tool_servers")
+		case again:
+			one.add(s.fault, "server", "names %s a second time: put its tools together", b.Server)
+			continue
+		}
+		for _, tool := range b.Approval {
+			if len(b.Tools) > 0 && !slices.Contains(b.Tools, "*") && !slices.Contains(b.Tools, tool) {
+				one.add(Warn, "approval_required", "names %s, which tools does not", tool)
+			}
 		}
 		all = append(all, b)
 	}

@@ -73,13 +73,13 @@ func (a *attempt) toolServers(ctx context.Context) *mcp.Servers {
 
 // journalCall tells of a call of a foreign tool, before it is made and after.
 func (a *attempt) journalCall(c mcp.Call) error {
-	if c.Denied != "" {
-		return a.records.appendItem(journal.OfDenial(journal.Denial{Tool: c.Tool, Command: c.Command, Message: c.Denied}))
-	}
 	if !c.Done {
 		if err := a.records.countDecision(len(c.Command)); err != nil {
 			return err
 		}
+	}
+	if c.Denied != "" {
+		return a.records.appendItem(journal.OfDenial(journal.Denial{Tool: c.Tool, Command: c.Command, Message: c.Denied}))
 	}
 	return a.records.appendItem(journal.OfEvidence(journal.Evidence{ID: c.Evidence, Kind: toolserver.Kind, Source: c.Command, Bytes: c.Bytes, SHA256: c.SHA256}))
 }

@@ -38,10 +38,10 @@ const (
 
 // endpoint is the HTTP face of a server.
 type endpoint struct {
-	s        *Server
-	sessions http.Handler
-	single   http.Handler // without sessions
-	stateful *sdk.Server
+	s                   *Server
+	sessions            http.Handler
+	single              http.Handler // without sessions
+	stateful, stateless *sdk.Server
 
 	mu   sync.Mutex
 	open map[string]*visit // by session
@@ -91,7 +91,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 func (s *Server) newEndpoint() *endpoint {
 	stateful, single := s.newProtocolServer(true, false), s.newProtocolServer(false, false)
 	return &endpoint{
-		s: s, stateful: stateful, open: map[string]*visit{},
+		s: s, stateful: stateful, stateless: single, open: map[string]*visit{},
 		sessions: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return stateful },
 			&sdk.StreamableHTTPOptions{EventStore: s.replay, MaxRequestBodyBytes: maxMessage}),
 		single: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return single },
@@ -103,18 +103,27 @@ func (e *endpoint) newHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.Handle(Path, e)
+	e.addOlder(mux)
 	return mux
 }
 
-// ServeHTTP admits a request and hands it to the protocol.
-func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// admit says whether a request may be served, and answers one that may not.
+func (e *endpoint) admit(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case !e.isAuthorized(r):
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
-		return
+		return false
 	case !ownOrigin(r):
 		http.Error(w, "requests of web pages are refused", http.StatusForbidden)
+		return false
+	}
+	return true
+}
+
+// ServeHTTP admits a request and hands it to the protocol.
+func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !e.admit(w, r) {
 		return
 	}
 	p := &patient{ResponseWriter: w, rc: http.NewResponseController(w), limit: e.s.cfg.Limits.Write}

@@ -43,6 +43,31 @@ func TestWebPagesAreRefused(t *testing.T) {
 	}
 }
 
+// Clients of the older dialect get what those of the protocol without sessions get, and web pages as
+// little.
+func TestTheOlderDialect(t *testing.T) {
+	url, _ := serve(t, quick(newFake()))
+	base := strings.TrimSuffix(url, mcpserver.Path)
+	if code, text := (&raw{t: t, url: base + "/tools"}).status(http.MethodGet, ""); code != 200 || !strings.Contains(text, `"name":"kubernetes_list"`) {
+		t.Errorf("%d %.200s", code, text)
+	}
+	if code, text := (&raw{t: t, url: base + "/tools/call"}).status(http.MethodPost, `{"name":"events_subscribe","arguments":{}}`); code != 200 || !strings.Contains(text, "need a session") {
+		t.Errorf("%d %s", code, text)
+	}
+	const call = `{"name":"kubernetes_get","arguments":{"kind":"Pod"}}`
+	if code, text := (&raw{t: t, url: base + "/tools/call"}).status(http.MethodPost, call); code != 200 || !strings.Contains(text, `"is_error":true`) || !strings.Contains(text, "name") {
+		t.Errorf("%d %s", code, text)
+	}
+	for _, header := range [][]string{{"Host", "evil.example"}, {"Origin", "https://evil.example"}, {"Host", "evil.example", "Origin", "http://evil.example"}} {
+		if code, text := (&raw{t: t, url: base + "/tools/call"}).status(http.MethodPost, call, header...); code != 403 {
+			t.Errorf("%v: %d %s", header, code, text)
+		}
+	}
+	if code, text := (&raw{t: t, url: base + "/tools/call"}).status(http.MethodPost, `{"name":"`+strings.Repeat("x", 2<<20)+`"}`); code != 422 {
+		t.Errorf("%d %.200s", code, text)
+	}
+}
+
 func TestToken(t *testing.T) {
 	f := newFake()
 	cfg := quick(f)

@@ -75,7 +75,7 @@ func startCommand(ctx context.Context, s toolserver.Server, o Options) (*way, er
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w%s", err, p.complaintText())
 	}
 	t := &sdk.IOTransport{Reader: p.out, Writer: patient{p.stdin.ours}, MaxLineLength: maxAnswer + 1}
-	return &way{t, stop, p.complaintText, p.describeSkipped}, nil
+	return &way{transport: t, stop: stop, complaint: p.complaintText, printed: p.describeSkipped}, nil
 }
 
 func startConfined(ctx context.Context, confined *process.Sandbox, s toolserver.Server, o Options, program, home string) error {

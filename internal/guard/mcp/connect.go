@@ -1,13 +1,16 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"mime"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -39,6 +42,13 @@ func dialServer(ctx context.Context, s toolserver.Server, o Options, asks func(m
 	})
 	client.AddReceivingMiddleware(grantNothing(asks))
 	session, err := client.Connect(ctx, way.transport, nil)
+	if err != nil && way.older != nil && way.speaksNoMCP.Load() {
+		var olderErr error
+		if session, olderErr = client.Connect(ctx, way.older, nil); olderErr == nil {
+			return session, way, nil
+		}
+		err = fmt.Errorf("%w; nor does it speak the older dialect: %w", err, olderErr)
+	}
 	if err != nil {
 		way.stop()
 		return nil, nil, nightcrier.Errorf(nightcrier.CodeOf(err), "%w%s", err, way.complaint())
@@ -54,6 +64,11 @@ type way struct {
 	stop      func()
 	complaint func() string
 	printed   func() string
+	// older leads to a server that speaks no MCP, which its answers say; nil where none can be.
+	older       sdk.Transport
+	speaksNoMCP atomic.Bool
+	// tooMuch says that an answer was longer than any may be: sessions do not tell.
+	tooMuch atomic.Bool
 }
 
 // endSession ends a session with all that belongs to it, and tells of what was skipped of it.
@@ -94,8 +109,10 @@ func openWay(ctx context.Context, s toolserver.Server, o Options) (*way, error) 
 		MaxResponseHeaderBytes: 64 << 10, MaxConnsPerHost: 16, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
 	}
 	life, end := context.WithCancel(context.Background())
+	silent := func() string { return "" }
+	w := &way{stop: func() { end(); base.CloseIdleConnections() }, complaint: silent, printed: silent}
 	web := &http.Client{
-		Transport: wire{base: base, token: token, life: life},
+		Transport: wire{base: base, token: token, life: life, way: w},
 		// Where it leads to was not allowed, and the token is not for there.
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return errors.New("the server redirects, which is not followed")
@@ -103,9 +120,9 @@ func openWay(ctx context.Context, s toolserver.Server, o Options) (*way, error) 
 	}
 	// No stream of its own: what a server has to say beside its answers is nothing that we act
 	// on. One that ends the stream of an answer early is asked for the rest.
-	t := &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: web, MaxRetries: resumes, DisableStandaloneSSE: true, MaxEventSize: maxAnswer}
-	silent := func() string { return "" }
-	return &way{t, func() { end(); base.CloseIdleConnections() }, silent, silent}, nil
+	w.transport = &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: web, MaxRetries: resumes, DisableStandaloneSSE: true, MaxEventSize: maxAnswer}
+	w.older = older{s.URL, web}
+	return w, nil
 }
 
 // wire adds the token, bounds what comes back, and ends with the session.
@@ -113,6 +130,7 @@ type wire struct {
 	base  http.RoundTripper
 	token string
 	life  context.Context
+	way   *way
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -129,7 +147,21 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, err
 	}
-	resp.Body = &bounding{ReadCloser: resp.Body, left: maxAnswer, end: func() { unhook(); cancel() }}
+	switch resp.StatusCode {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		w.way.speaksNoMCP.Store(true)
+	}
+	resp.Body = &bounding{ReadCloser: resp.Body, left: maxAnswer, over: &w.way.tooMuch, end: func() { unhook(); cancel() }}
+	if kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); kind != "application/json" {
+		return resp, nil
+	}
+	// A session ends when such a body cannot be read whole, but not when there was no answer.
+	said, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(said))
 	return resp, nil
 }
 
@@ -137,7 +169,8 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 type bounding struct {
 	io.ReadCloser
 	left int64
-	end  func() // nil, or what else Close does
+	over *atomic.Bool // nil, or what is set then
+	end  func()       // nil, or what else Close does
 }
 
 // Close implements io.Closer.
@@ -153,6 +186,9 @@ var errTooMuch = nightcrier.Errorf(nightcrier.Exhausted, "the server answers wit
 // Read implements io.Reader.
 func (b *bounding) Read(p []byte) (int, error) {
 	if b.left <= 0 {
+		if b.over != nil {
+			b.over.Store(true)
+		}
 		return 0, errTooMuch
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])

@@ -234,19 +234,39 @@ func (s *session) offeredTools() (all []tools.Tool) {
 		if !o.Offered {
 			continue
 		}
-		text := fmt.Sprintf("Asks the server %q, which is not Nightcrier's: look for what it tells in the cluster too, a fact that cites this alone counts as not seen. What it says of this tool: %s", s.server.Name, o.About)
-		if s.server.Writes {
-			text = fmt.Sprintf("Asks the server %q, which may change something. What it says of this tool: %s", s.server.Name, o.About)
-		}
-		all = append(all, tools.Tool{Name: o.ShownAs, Title: s.server.Name + ": " + o.Tool, About: text, Schema: o.schema.shown, Open: true, Writes: s.server.Writes && !slices.Contains(o.Hints, "read-only"),
+		all = append(all, tools.Tool{Name: o.ShownAs, Title: s.server.Name + ": " + o.Tool, About: s.describeTool(o), Schema: o.schema.shown, Open: true, Writes: s.mayWrite(o),
 			Call: func(ctx context.Context, raw json.RawMessage) (string, error) { return s.callTool(ctx, o, raw) }})
 	}
 	return all
 }
 
+// mayWrite says whether a tool may change something.
+func (s *session) mayWrite(o Offer) bool {
+	return s.server.Writes && !slices.Contains(o.Hints, "read-only")
+}
+
+// describeTool is what a model is told of a tool: first our words, then the server's.
+func (s *session) describeTool(o Offer) string {
+	about := fmt.Sprintf("Asks the server %q, which is not Nightcrier's: ", s.server.Name)
+	switch {
+	case s.server.NeedsApproval(o.Tool):
+		about += "not before a person agrees, whom nobody can ask yet, so a call is refused."
+	case s.mayWrite(o):
+		about += "this may change something."
+	case s.server.Writes:
+		about += "this only reads."
+	default:
+		about += "look for what it tells in the cluster too, a fact that cites this alone counts as not seen."
+	}
+	return about + " What it says of this tool: " + o.About
+}
+
 // callTool makes one call, on record before and after.
 func (s *session) callTool(ctx context.Context, o Offer, raw json.RawMessage) (string, error) {
 	c := Call{Tool: o.ShownAs, Command: s.commandLine(o, raw)}
+	if s.server.NeedsApproval(o.Tool) {
+		return "", s.denyCall(c, nightcrier.Errorf(nightcrier.Refused, "%s needs the approval of a person, and there is no way to ask for it yet: it was not called. Do not call it again; say what you would have done with it", o.ShownAs))
+	}
 	args, err := o.schema.readArguments(s.o.Mask(raw))
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Invalid, "%s: %w", o.ShownAs, err)
@@ -269,8 +289,7 @@ func (s *session) callTool(ctx context.Context, o Offer, raw json.RawMessage) (s
 		return err
 	})
 	if nightcrier.CodeOf(err) == nightcrier.Refused {
-		c.Denied = err.Error()
-		_ = s.o.Journal(c) // it is refused in any case
+		return "", s.denyCall(c, err)
 	}
 	if err != nil {
 		return "", err
@@ -282,6 +301,13 @@ func (s *session) callTool(ctx context.Context, o Offer, raw json.RawMessage) (s
 		return "", err
 	}
 	return s.recordAnswer(c, got)
+}
+
+// denyCall has a call on record that is refused, and returns why.
+func (s *session) denyCall(c Call, why error) error {
+	c.Denied = why.Error()
+	_ = s.o.Journal(c) // it is refused in any case
+	return why
 }
 
 // answer is what came of a call, as it stands on a tape: what the tool says, also where
@@ -323,6 +349,9 @@ func (s *session) commandLine(o Offer, raw json.RawMessage) string {
 func (s *session) failureText(ctx context.Context, err error) string {
 	if ctx.Err() != nil {
 		return fmt.Sprintf("tool server %s did not answer within %s", s.server.Name, s.server.Timeout)
+	}
+	if s.way.tooMuch.Swap(false) {
+		err = errTooMuch
 	}
 	return plainError(s.server, err).Error()
 }

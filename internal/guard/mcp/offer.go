@@ -122,7 +122,7 @@ func judgeTool(s toolserver.Server, t *sdk.Tool) Offer {
 		o.refuse("its name is too long or holds characters that names do not have")
 	case !allowed:
 		o.refuse("tool_servers[].tools does not name it")
-	case s.Writes: // the operator has named each in full, for skills
+	case s.Writes: // the operator gives them to skills
 	case t.Annotations != nil && (!t.Annotations.ReadOnlyHint || t.Annotations.DestructiveHint != nil && *t.Annotations.DestructiveHint):
 		o.refuse("it does not say of itself that it only reads, and investigations only read")
 	case t.Annotations == nil && !inFull:

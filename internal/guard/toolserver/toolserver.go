@@ -28,6 +28,10 @@ type Server struct {
 	Ports []int    `json:"ports,omitempty"`
 	// Tools are the names of those that may be used, or patterns with *.
 	Tools []string `json:"tools"`
+	// Only, where it is not empty, are those of Tools that a skill wants. Approval are those, or
+	// patterns of them, that nobody calls before a person agrees; nobody can be asked yet.
+	Only     []string `json:"only,omitempty"`
+	Approval []string `json:"approval,omitempty"`
 	// Writes lets tools be used that say that they change something.
 	Writes bool `json:"writes,omitempty"`
 	// Timeout bounds a call.
@@ -39,7 +43,7 @@ func (s Server) Reachable() bool { return s.URL != "" || len(s.Command) > 0 }
 
 // Recorded is the server as a record of it is played: without any way to it.
 func (s Server) Recorded() Server {
-	return Server{Name: s.Name, Tools: s.Tools, Writes: s.Writes, Timeout: s.Timeout}
+	return Server{Name: s.Name, Tools: s.Tools, Only: s.Only, Approval: s.Approval, Writes: s.Writes, Timeout: s.Timeout}
 }
 
 // Variables are the names of the environment variables that hold what it needs.
@@ -82,8 +86,11 @@ func IsPattern(entry string) bool { return strings.ContainsAny(entry, `*?[\`) }
 const MaxToolName = 128
 
 // Allows says whether an entry of Tools names the tool, and whether one does so in
-// full.
+// full. Of those it is one that a skill wants.
 func (s Server) Allows(tool string) (allowed, inFull bool) {
+	if len(s.Only) > 0 && !slices.Contains(s.Only, tool) {
+		return false, false
+	}
 	for _, pattern := range s.Tools {
 		if pattern == tool {
 			return true, true
@@ -93,6 +100,14 @@ func (s Server) Allows(tool string) (allowed, inFull bool) {
 		}
 	}
 	return allowed, false
+}
+
+// NeedsApproval says whether a person has to agree to each call of the tool.
+func (s Server) NeedsApproval(tool string) bool {
+	return slices.ContainsFunc(s.Approval, func(pattern string) bool {
+		ok, err := path.Match(pattern, tool)
+		return pattern == tool || ok || err != nil // what cannot be read may mean any
+	})
 }
 
 // Kind is that of the evidence which a tool's result becomes. What a tool makes of its

@@ -203,7 +203,7 @@ const (
 func recordedServers(all []toolserver.Server) (servers []toolserver.Server) {
 	for _, s := range all[:min(len(all), maxServers)] {
 		s = s.Recorded()
-		s.Tools = s.Tools[:min(len(s.Tools), maxPatterns)]
+		s.Tools, s.Only, s.Approval = atMostPatterns(s.Tools), atMostPatterns(s.Only), atMostPatterns(s.Approval)
 		wrong := toolserver.CheckName(s.Name)
 		for _, pattern := range s.Tools {
 			wrong = errors.Join(wrong, toolserver.CheckPattern(pattern))
@@ -214,6 +214,8 @@ func recordedServers(all []toolserver.Server) (servers []toolserver.Server) {
 	}
 	return servers
 }
+
+func atMostPatterns(all []string) []string { return all[:min(len(all), maxPatterns)] }
 
 // boundOrder takes out of the order of the record what is not to be done on its word: to
 // run a program, to read a file or to show a directory of this machine, to ask others,

@@ -70,7 +70,7 @@ func startMocks(wanted []skill.Binding, answers map[string]skill.Mock) (m *mocks
 		h := &http.Server{Handler: sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, nil), ReadHeaderTimeout: time.Minute}
 		go func() { _ = h.Serve(l) }() // it ends when it is closed
 		closers = append(closers, h.Close)
-		m.servers = append(m.servers, config.ToolServer{Name: b.Server, URL: "http://" + l.Addr().String(), Tools: []string{"*"}, Timeout: 30 * time.Second})
+		m.servers = append(m.servers, config.ToolServer{Name: b.Server, URL: "http://" + l.Addr().String(), Tools: slices.Sorted(maps.Keys(offered)), Timeout: 30 * time.Second})
 	}
 	if len(left) > 0 {
 		m.stop()

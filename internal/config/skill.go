@@ -51,7 +51,7 @@ func (c *Config) AgentOfSkill(s *skill.Skill) (agent.Spec, error) {
 		spec.Fallbacks = append(spec.Fallbacks, model)
 	}
 	if who, err := agent.For(a.Executor); err == nil && who.Loop {
-		spec.Thinking, spec.Verify = set.Thinking, set.Verify
+		spec.Thinking, spec.Verify, spec.VerifyRetries = set.Thinking, set.Verify, set.VerifyRetries
 		if set.MaxTokens == 0 && (spec.MaxTokens == 0 || spec.MaxTokens > agent.DefaultLoopTokens) {
 			spec.MaxTokens = agent.DefaultLoopTokens
 		}

@@ -62,7 +62,7 @@ func TestClusterHealth(t *testing.T) {
 	}
 	check("own-health", `{"ns":"`+well+`"}`, nightcrier.StateSuccess, 0, `"healthy":true`)
 	check("cluster-health", `{"namespace":"`+well+`"}`, nightcrier.StateSuccess, 0, `"cluster":"real"`, `"healthy":true`)
-	check("cluster-health", `{"cluster":"real"}`, nightcrier.StateSuccess, 1, `"healthy":false`, "ledger", "in trouble", "nightcrier runs show", "*About*\\ncall ann")
+	check("cluster-health", `{"cluster":"real"}`, nightcrier.StateSuccess, 1, `"healthy":false`, "ledger", "in trouble", "nightcrier runs show", "*About*\\nhealth of real", "*Started by*\\nann")
 	check("own-health", `{"ns":"`+ill+`"}`, nightcrier.StateSuccess, 1, `"healthy":false`, "settings")
 	check("cluster-health", `{"cluster":"elsewhere"}`, nightcrier.StateFailed, 2, "which is not configured: name one of real", "cluster-health failed")
 }

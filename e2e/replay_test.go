@@ -248,6 +248,9 @@ func TestReplayOfToolsOfOthersAndMetrics(t *testing.T) {
 			s.push("real", p.fault(t))
 			inc := s.ended()
 			said := m.Requests(h.cli)
+			if len(said) == 0 {
+				t.Fatalf("the agent asked nothing: %s: %s", inc.Status, inc.FailureReason)
+			}
 			last := said[len(said)-1].Text
 			for _, want := range []string{"asked 1 times", "asked 2 times", "asked 3 times", "namespace=", "parse error", "queue_length"} {
 				if !strings.Contains(last, want) {

@@ -231,7 +231,7 @@ get the tool. What a server says is shown as it is: it is data, not advice.`}
 }
 
 func (p *program) toolsAcceptCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "accept SERVER", Short: "Accept the tools of a server as they are now", Args: checkArgs(cobra.ExactArgs(1)),
+	cmd := &cobra.Command{Use: "accept SERVER", Short: "Accept the tools of a server as they are now", Args: checkArgs(oneArg("SERVER", "which server? Take its name from `nightcrier tools list`")),
 		Long: "Shows what changed in the tools of a server, and accepts it: agents get these tools from\ntheir next run on."}
 	p.formatFlag(cmd, "text", "json")
 	fewConfigFlags(cmd)
@@ -262,6 +262,8 @@ func (p *program) runToolsDiff(cmd *cobra.Command, args []string, accept bool) e
 	switch {
 	case accept:
 		p.printMessage("The tools of %s are accepted as they are now.", args[0])
+	case len(cfg.ToolServers) == 0:
+		p.printMessage("tool_servers names no server.")
 	case len(changes) == 0:
 		p.printMessage("Nothing has changed.")
 	}

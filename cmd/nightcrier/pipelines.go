@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -374,6 +375,9 @@ func readInputFile(stdin io.Reader, file string) (json.RawMessage, error) {
 	from := stdin
 	if file != "-" {
 		f, err := os.Open(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("--input %.100q: there is no such file: name one with a JSON object, or write name=value", file)
+		}
 		if err != nil {
 			return nil, unreadable("--input", file, err)
 		}

@@ -167,7 +167,7 @@ func (p *program) printWholeRun(run nightcrier.Run, told []store.Notification) {
 	row("Failure", plainCell(run.FailureReason))
 	row("Class", plainCell(string(run.FailureClass)))
 	row("Asked to stop", plainCell(run.Cause))
-	row("Severity", severityCell(run.Severity))
+	row("Priority", severityCell(run.Severity))
 	row("Executor", plainCell(run.Executor))
 	row("Triggered by", plainCell(run.TriggeredBy))
 	row("Retry of", plainCell(run.RetryOf))

@@ -22,6 +22,8 @@ const (
 	pastFile     = "episodic_memory.json"
 	maxPastBytes = 64 << 20
 	maxPast      = 10_000
+	// maxPastCost is more, in dollars, than an execution can have cost.
+	maxPastCost = 100_000
 )
 
 // pastExecution is an execution as the older platform kept it.
@@ -110,6 +112,9 @@ func (a *Investigator) newPastRun(raw json.RawMessage) (p store.PastRun, err err
 	if err != nil || e.ID == "" || e.Skill == "" || e.LatencyMS < 0 || e.LatencyMS > float64(30*24*time.Hour/time.Millisecond) {
 		return p, nightcrier.Errorf(nightcrier.Invalid, "an execution needs execution_id, skill, timestamp and latency_ms")
 	}
+	if e.CostUSD < 0 || e.CostUSD > maxPastCost || at.After(a.opt.Now().Add(24*time.Hour)) {
+		return p, nightcrier.Errorf(nightcrier.Invalid, "an execution of the future, or with a cost_usd that is none")
+	}
 	clean := func(s string) string { return texts.CutLine(s, 256) }
 	id := nightcrier.DerivedID("execution of the older platform", e.ID)
 	state := nightcrier.StateSuccess
@@ -117,7 +122,7 @@ func (a *Investigator) newPastRun(raw json.RawMessage) (p store.PastRun, err err
 		state = nightcrier.StateFailed
 	}
 	p.Run = nightcrier.Run{
-		ID: id, Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: clean(e.ID), Title: e.ID}, Pipeline: clean(e.Skill), Key: id, Executor: clean(e.Model), Severity: nightcrier.Warning,
+		ID: id, Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: clean(e.ID), Title: clean(e.ID)}, Pipeline: clean(e.Skill), Key: id, Executor: clean(e.Model), Severity: nightcrier.Warning,
 		Outcome: state, CostUSD: e.CostUSD, QueuedAt: at, EndedAt: at.Add(time.Duration(e.LatencyMS * float64(time.Millisecond))), TriggeredBy: clean(e.TriggeredBy),
 	}
 	if len(e.Input) <= store.MaxRunInput {

@@ -31,7 +31,10 @@ func TestThePastIsTakenOverOnce(t *testing.T) {
 		{"execution_id": "EXEC-2", "skill": "dev/tester", "timestamp": "2026-05-01T08:00:00.123456", "outcome": "error"},
 		{"execution_id": "EXEC-3", "skill": "dev/tester", "timestamp": "2026-01-01T08:00:00Z", "outcome": "accepted"},
 		{"execution_id": "EXEC-4", "skill": "dev/tester", "timestamp": "yesterday"},
-		{"execution_id": "EXEC-5", "skill": "` + "dev/tester" + `", "timestamp": "2026-05-01T08:00:00Z", "latency_ms": 1e300}, 7, {}]}`
+		{"execution_id": "EXEC-5", "skill": "` + "dev/tester" + `", "timestamp": "2026-05-01T08:00:00Z", "latency_ms": 1e300},
+		{"execution_id": "EXEC-6", "skill": "dev/tester", "timestamp": "2026-05-01T08:00:00Z", "cost_usd": -1000},
+		{"execution_id": "EXEC-7", "skill": "dev/tester", "timestamp": "2026-05-01T08:00:00Z", "cost_usd": 1e300},
+		{"execution_id": "EXEC-8", "skill": "dev/tester", "timestamp": "9999-05-01T08:00:00Z"}, 7, {}]}`
 	for name, c := range map[string]struct {
 		text string
 		want int

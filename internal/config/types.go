@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,15 +124,11 @@ func choiceType(built []string, later ...string) valueType {
 	schema["enum"] = built
 	return valueType{word: strings.Join(built, ", "), schema: schema, parse: parseOne(func(s string) (any, error) {
 		word := strings.ToLower(s)
-		for _, b := range built {
-			if b == word {
-				return word, nil
-			}
-		}
-		for _, l := range later {
-			if l == word {
-				return nil, fmt.Errorf("%s is not available in this version: use %s", l, texts.JoinWords(built, "or"))
-			}
+		switch {
+		case slices.Contains(built, word):
+			return word, nil
+		case slices.Contains(later, word):
+			return nil, fmt.Errorf("%s is not available in this version: use %s", word, texts.JoinWords(built, "or"))
 		}
 		return nil, fmt.Errorf("%s is not one of %s%s", quoteValue(s), texts.JoinWords(built, "or"), texts.SuggestName(": did you mean %s?", s, built))
 	})}

@@ -49,7 +49,7 @@ func (o MCPOptions) newWriter(ctx context.Context, record func(deploy.Write) err
 // serveWriter is ServeMCP of a server that writes.
 func (o MCPOptions) serveWriter(ctx context.Context) (err error) {
 	if o.Listener != nil && o.Token == "" {
-		return nightcrier.Errorf(nightcrier.Refused, "a server that writes takes no requests without a token, not even from this machine: set one, or serve a single client with --stdio")
+		return nightcrier.Errorf(nightcrier.Refused, "a server that writes takes no requests without a token, not even from this machine: set NIGHTCRIER_MCP_TOKEN, name a file with --token-file, or serve a single client with --stdio")
 	}
 	path := o.WriteRecord
 	if path == "" {

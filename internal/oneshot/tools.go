@@ -47,7 +47,7 @@ func DiffTools(ctx context.Context, cfg *config.Config, server string, accept bo
 	if server != "" {
 		some.ToolServers = slices.DeleteFunc(slices.Clone(cfg.ToolServers), func(s config.ToolServer) bool { return s.Name != server })
 		if len(some.ToolServers) == 0 {
-			return nil, nightcrier.Errorf(nightcrier.NotFound, "tool_servers names no server %q", server)
+			return nil, nightcrier.Errorf(nightcrier.NotFound, "tool_servers names no server %q: correct the name (`nightcrier tools list` shows them), or name the --config that has it", server)
 		}
 	}
 	pins := pinsOf(cfg)

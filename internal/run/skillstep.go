@@ -2,8 +2,6 @@ package run
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -188,7 +186,7 @@ func (s *Session) copyArtifacts(from *workspace.Workspace, all []nightcrier.Arti
 		case err != nil:
 			without = append(without, a.Path+": "+err.Error())
 			continue
-		case hashOf(data) != a.SHA256:
+		case text.DigestOf(data) != a.SHA256:
 			without = append(without, a.Path+" is not what it was when the step ended")
 			continue
 		}
@@ -199,11 +197,6 @@ func (s *Session) copyArtifacts(from *workspace.Workspace, all []nightcrier.Arti
 		n++
 	}
 	return n, without, nil
-}
-
-func hashOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }
 
 // openEarlier opens the workspace of a step that is done.

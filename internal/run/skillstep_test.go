@@ -155,7 +155,7 @@ func TestAStepExecutesASkill(t *testing.T) {
 func TestWhatCannotBeExecutedIsSaidAtTheFreeze(t *testing.T) {
 	for name, c := range map[string]struct{ step, says string }{
 		"ptc":           {"{skill: shop/tools, deliverable: {files: [x]}}", "the executor ptc can write no files"},
-		"a role":        {"{skill: shop/caller}", "the skill caller cannot be executed: its role \"boss\" is none of"},
+		"a role":        {"{skill: shop/caller}", "the skill caller cannot be executed: agentura.config.yaml: its role \"boss\" is none of"},
 		"not there":     {"{skill: shop/none}", "there is no skill shop/none"},
 		"a report":      {"{skill: shop/plain, deliverable: report}", "step shop-plain: the skill plain delivers no report"},
 		"troubleshoots": {"{skill: sre/k8s-troubleshooter}", "give the step deliverable: report"},
@@ -169,7 +169,7 @@ func TestWhatCannotBeExecutedIsSaidAtTheFreeze(t *testing.T) {
 			s.library(t, map[string]string{
 				"shop/plain/SKILL.md": "do", "shop/plain/agentura.config.yaml": configured("plain", ""),
 				"shop/tools/SKILL.md": "do", "shop/tools/agentura.config.yaml": strings.Replace(configured("tools", ""), "claude-code", "ptc", 1),
-				"shop/caller/SKILL.md": "---\nrole: boss\n---\n", "shop/schema/SKILL.md": "do", "shop/schema/agentura.config.yaml": configured("schema", "deliver: {schema: {type: 5}}"),
+				"shop/caller/SKILL.md": "do", "shop/caller/agentura.config.yaml": "skills: [{name: caller, role: boss}]\nagent: {executor: claude-code, max_iterations: 7}\n", "shop/schema/SKILL.md": "do", "shop/schema/agentura.config.yaml": configured("schema", "deliver: {schema: {type: 5}}"),
 				"shop/leaves/SKILL.md": "do", "shop/leaves/agentura.config.yaml": configured("leaves", "deliver: {files: [../../x]}"),
 				"shop/answers/SKILL.md": "do", "shop/answers/agentura.config.yaml": strings.Replace(configured("answers", "deliver: {files: [x]}"), "claude-code", "codex", 1),
 			})

@@ -1,6 +1,8 @@
 package text
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"math"
 	"strings"
 	"unicode"
@@ -278,3 +280,9 @@ func MaskClean(s string, mask, clean func(string) string) string {
 
 // valid is s in UTF-8.
 func valid(s string) string { return strings.ToValidUTF8(s, string(utf8.RuneError)) }
+
+// DigestOf is the SHA-256 of data, in hexadecimal.
+func DigestOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

@@ -57,7 +57,7 @@ func (s *session) readHealth(ctx context.Context) (health, error) {
 		if names := s.Clusters.Names(); h.Cluster == "" && len(names) == 1 {
 			h.Cluster = names[0]
 		} else if !slices.Contains(names, h.Cluster) {
-			h.Failure = fmt.Sprintf("the input names the cluster %.64q, which is not configured: name one of %s as cluster", h.Cluster, strings.Join(names, ", "))
+			h.Failure = describeNoCluster(h.Cluster, names)
 			return h, nil
 		}
 	}
@@ -89,6 +89,18 @@ func (s *session) readHealth(ctx context.Context) (health, error) {
 	h.addReport(&d.Report)
 	h.describe()
 	return h, nil
+}
+
+// describeNoCluster says why there is no cluster to look at, and what to do.
+func describeNoCluster(cluster string, configured []string) string {
+	switch named := strings.Join(configured, ", "); {
+	case named == "":
+		return "no cluster is configured: name one in clusters, and restart the server"
+	case cluster == "":
+		return "several clusters are configured: name one of " + named + " as cluster"
+	default:
+		return fmt.Sprintf("the input names the cluster %.64q, which is not configured: name one of %s as cluster", cluster, named)
+	}
 }
 
 // addReport takes what the rules found.

@@ -62,7 +62,7 @@ func (l *loop) askModel(ctx context.Context, free bool) (answer, error) {
 		a, err = l.askPatiently(ctx, free)
 	}
 	if err == nil {
-		l.used, l.usedBytes = a.tokens, l.countBytes()+len(a.said)
+		l.used, l.usedBytes = min(max(a.tokens, 0), l.Window), l.countBytes()+len(a.said)
 	}
 	return a, err
 }

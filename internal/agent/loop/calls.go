@@ -17,6 +17,7 @@ const maxCalls = 64
 // word of the model, where that is among them, comes behind the others.
 func (l *loop) makeCalls(ctx context.Context, calls []call) (End, bool) {
 	results := make([]result, len(calls))
+	panics := make([]any, len(calls))
 	var wait sync.WaitGroup
 	last := -1
 	for i, c := range calls {
@@ -25,9 +26,15 @@ func (l *loop) makeCalls(ctx context.Context, calls []call) (End, bool) {
 			last = i
 			continue
 		}
-		wait.Go(func() { results[i] = l.makeCall(ctx, i, c) })
+		wait.Go(func() {
+			defer func() { panics[i] = recover() }() // whoever runs the loop shall meet it
+			results[i] = l.makeCall(ctx, i, c)
+		})
 	}
 	wait.Wait()
+	if i := slices.IndexFunc(panics, func(p any) bool { return p != nil }); i >= 0 {
+		panic(fmt.Sprintf("tool %.100q: %v", calls[i].name, panics[i]))
+	}
 	var end End
 	var done bool
 	if last >= 0 {

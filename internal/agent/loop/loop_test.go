@@ -275,6 +275,39 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// What a model says of its tokens neither ends a conversation nor lets it grow for ever.
+func TestUsageThatIsNone(t *testing.T) {
+	for _, tokens := range []int{-1 << 62, -1, 1 << 62} {
+		s := &script{t: t, provider: nightcrier.OpenAI, answers: []said{{calls: []call{look("1", `{}`)}, tokens: tokens}, {text: "notes", tokens: tokens}, {text: "done", tokens: tokens}}}
+		if tokens < 0 { // and nothing is summed up
+			s.answers = slices.Delete(s.answers, 1, 2)
+		}
+		if end, err := Run(t.Context(), s.config()); err != nil || end.FinalMessage != "done" {
+			t.Errorf("%d tokens: %+v, %v", tokens, end, err)
+		}
+	}
+	s := &script{t: t, provider: nightcrier.OpenAI, answers: []said{{text: "x", tokens: -1 << 40}}}
+	l := loop{Config: s.config().withDefaults(), dialect: chat{}}
+	l.ask("hm")
+	if _, err := l.askModel(t.Context(), true); err != nil || l.used != 0 {
+		t.Errorf("%d tokens are counted, %v", l.used, err)
+	}
+}
+
+// A tool that panics does so where the loop runs: others are at work in the same process.
+func TestPanicsOfTools(t *testing.T) {
+	s := &script{t: t, provider: nightcrier.Anthropic, answers: []said{{calls: []call{look("1", `{}`), look("2", `{}`)}}}}
+	cfg := s.config()
+	cfg.Call = func(context.Context, string, json.RawMessage) (string, bool) { panic("boom") }
+	defer func() {
+		if p := fmt.Sprint(recover()); !strings.Contains(p, "boom") || !strings.Contains(p, "look") {
+			t.Errorf("it says %s", p)
+		}
+	}()
+	end, err := Run(t.Context(), cfg)
+	t.Errorf("it ends with %+v, %v", end, err)
+}
+
 // Arguments that are no JSON never reach a tool.
 func TestArgumentsThatAreNoJSON(t *testing.T) {
 	for _, wrong := range []string{`{"a":`, `[1]`, `"x"`, `null`, `nonsense`} {

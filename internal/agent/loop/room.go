@@ -69,13 +69,13 @@ func (l *loop) makeRoom(ctx context.Context) error {
 func (l *loop) shrinkResults() (shorter bool) {
 	before := l.countBytes()
 	for i := range l.history {
+		most := minResult
+		if i == len(l.history)-1 {
+			most = 8 * minResult
+		}
 		for j := range l.history[i].Results {
 			r := &l.history[i].Results[j]
-			if most := minResult; i == len(l.history)-1 {
-				r.Text = text.CutMiddle(r.Text, 8*most)
-			} else {
-				r.Text = text.CutMiddle(r.Text, most)
-			}
+			r.Text = text.CutMiddle(r.Text, most)
 		}
 	}
 	return l.countBytes() < before*9/10

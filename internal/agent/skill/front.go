@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -72,7 +73,8 @@ func readDocument(file string, data []byte) (document, []Finding) {
 	if head != "" {
 		d.readFront(head, &f)
 	}
-	quiet := strings.NewReplacer("!`", "! `", "```!", "``` !").Replace(d.body)
+	// One after the other: what the first leaves may be what the second takes.
+	quiet := strings.ReplaceAll(strings.ReplaceAll(d.body, "```!", "``` !"), "!`", "! `")
 	if quiet != d.body {
 		f.add(Warn, file, d.bodyLine+lineOf(d.body, quiet), "commands that a CLI would run when it loads the skill (!`…`) are plain text now")
 		d.body = quiet
@@ -182,11 +184,7 @@ func (d *document) readFront(head string, f *findings) {
 
 // keep takes over a value that is installed.
 func (d *document) keep(key string, value *yaml.Node, f *findings) {
-	isInstalled := false
-	for _, known := range installedKeys {
-		isInstalled = isInstalled || key == known
-	}
-	if !isInstalled {
+	if !slices.Contains(installedKeys, key) {
 		return
 	}
 	said, ok := strictyaml.ScalarText(value)

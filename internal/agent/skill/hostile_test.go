@@ -132,6 +132,11 @@ func TestCommandsInASkillAreText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, tricky := range []string{"```!`kubectl delete ns x`", "````!`x`", "!!`x`", "```!```!`x`"} {
+		if d, _ := readDocument("SKILL.md", []byte("Do "+tricky+"\n")); strings.Contains(d.body, "!`") || strings.Contains(d.body, "```!") {
+			t.Errorf("%q became %q", tricky, d.body)
+		}
+	}
 	if text := s.files[0].data; bytes.Contains(text, []byte("!`")) || bytes.Contains(text, []byte("```!")) || len(s.Findings) != 2 {
 		t.Errorf("%q, %v", text, s.Findings)
 	}
@@ -167,6 +172,9 @@ func FuzzHarmless(f *testing.F) {
 		harmless, found := readDocument("SKILL.md", out)
 		if again := harmless.render(); len(found) > 0 || !bytes.Equal(out, again) {
 			t.Fatalf("%q became %q, and that %q, %v", data, out, again, found)
+		}
+		if strings.Contains(d.body, "!`") || strings.Contains(d.body, "```!") {
+			t.Fatalf("%q became %q, which runs a command", data, out)
 		}
 		head, err := new(document).splitFront(string(out))
 		if err != nil {

@@ -1,13 +1,15 @@
 package skill
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"nightcrier.dev/nightcrier"
 )
 
 // Sizes from which on a text is more than an agent should read, in bytes.
@@ -40,8 +42,10 @@ func Inspect(dir string) ([]Finding, error) {
 // FindDirs returns a directory that is a skill, or else those below it that are; where there is
 // none, the directory itself.
 func FindDirs(dir string) ([]string, error) {
-	if err := checkDir(dir); err != nil {
-		return nil, err
+	if err := checkDir(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nightcrier.Errorf(nightcrier.NotFound, "%s does not exist: name the directory of a skill, or one of skills", dir)
+	} else if err != nil {
+		return nil, fmt.Errorf("%w: name the directory of a skill, or one of skills", err)
 	}
 	p := place{dir: dir, files: os.DirFS(dir)}
 	if _, err := os.Lstat(filepath.Join(dir, "SKILL.md")); err == nil {
@@ -72,7 +76,9 @@ type scan struct {
 func scanSkill(name string, dir fs.FS) *Skill {
 	s := &Skill{Name: name}
 	c := scan{dir: dir, skill: s}
-	if err := fs.WalkDir(dir, ".", c.visit); err != nil {
+	if err := fs.WalkDir(dir, ".", c.visit); errors.Is(err, fs.ErrNotExist) {
+		c.add(Fail, "SKILL.md", 0, "there is no such directory: a skill is a directory with this file")
+	} else if err != nil {
 		c.add(Fail, ".", 0, "%v", err)
 	}
 	switch err := checkRegular(dir, "SKILL.md"); {
@@ -184,7 +190,7 @@ func (c *scan) lintMain() {
 	if len(d.body) > longMain {
 		c.add(Hint, d.file, 0, "has %d KiB: an agent reads it first and whole; move what is needed seldom into references/", len(d.body)>>10)
 	}
-	if bytes.IndexByte([]byte(d.body), 0) >= 0 {
+	if strings.Contains(d.body, "\x00") {
 		c.add(Hint, d.file, 0, "holds NUL bytes")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -107,7 +108,7 @@ func (h *host) takeGuest(conn net.Conn) {
 	if err := json.NewDecoder(io.LimitReader(conn, 2*maxSecrets)).Decode(&g); err != nil {
 		return
 	}
-	if g.Program != h.program || !slices.Equal(g.Env, h.env) || strings.ContainsAny(g.Name, `/\`) {
+	if g.Program != h.program || !slices.Equal(g.Env, h.env) || !isChild(g.Name) {
 		_, _ = io.WriteString(conn, workdir.NotTaken) // whoever hung up needs no answer
 		return
 	}
@@ -131,6 +132,11 @@ func (h *host) takeGuest(conn net.Conn) {
 	if err := w.runWorker(context.Background()); err != nil {
 		w.log.Error("worker ends without a result", "error", err)
 	}
+}
+
+// isChild reports whether a name is that of a directory right below the home.
+func isChild(name string) bool {
+	return filepath.IsLocal(name) && name != "." && !strings.ContainsAny(name, `/\`)
 }
 
 // readyWord is what is said to whoever launches.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -34,7 +35,8 @@ const (
 )
 
 // runLoop runs one of our own agents and returns how it ended.
-func (a *attempt) runLoop(ctx context.Context) nightcrier.AgentResult {
+func (a *attempt) runLoop(ctx context.Context) (result nightcrier.AgentResult) {
+	defer a.catchPanic(&result)
 	a.began = time.Now()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -63,6 +65,18 @@ func (a *attempt) runLoop(ctx context.Context) nightcrier.AgentResult {
 	r := a.explainResult(agent.Decide(a.stopCause(), end.Verdict, sandbox.Exit{}, ""))
 	r.ExitCode, r.Truncated = nil, items.cut
 	return r
+}
+
+// catchPanic makes a panic the failure of this attempt alone: others may be at work in this process.
+func (a *attempt) catchPanic(r *nightcrier.AgentResult) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	a.log.Error("the attempt fails by a panic", "error", p, "stack", string(debug.Stack()))
+	a.endUpTo(endOfTools)
+	a.sweepCommands()
+	*r = a.startFailure(nightcrier.Errorf(nightcrier.Internal, "our own code failed, the worker's log says where: %v", p))
 }
 
 // sweepCommands ends what commands of tool servers left. Without commands nothing below this process
@@ -242,8 +256,14 @@ func (a *attempt) awaitLoop(ctx context.Context, cancel func(), cfg loop.Config)
 	defer deadline.Stop()
 	a.moveState(journal.State{To: nightcrier.StateRunning})
 	done := make(chan struct{})
+	var p any
 	go func() {
 		defer close(done)
+		defer func() {
+			if p = recover(); p != nil {
+				a.log.Error("panic", "error", p, "stack", string(debug.Stack()))
+			}
+		}()
 		end, err = loop.Run(ctx, cfg)
 	}()
 	select {
@@ -251,6 +271,9 @@ func (a *attempt) awaitLoop(ctx context.Context, cancel func(), cfg loop.Config)
 	case <-a.stopped:
 		cancel()
 		<-done
+	}
+	if p != nil {
+		panic(p) // whoever runs the attempt shall meet it
 	}
 	return end, err
 }

@@ -72,7 +72,7 @@ func TestTheMadeCredential(t *testing.T) {
 	ns := s.Namespace(t)
 	pod := s.Pod(t, ns, "cart", nil)
 	s.CrashLoop(t, pod, 1, 4)
-	s.SetLogs(pod, true, "FATAL: no database\n")
+	s.SetLogs(pod, true, "FATAL: the environment variable DATABASE_URL is not set\n")
 	m, path := made(t, s, unused())
 	if m.Known.CanWrite != preflight.No || len(m.Known.Risks) > 0 || time.Until(m.ExpiresAt) > time.Hour || time.Until(m.ExpiresAt) < 30*time.Minute {
 		t.Errorf("%+v", m)

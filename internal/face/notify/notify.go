@@ -6,8 +6,6 @@ package notify
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -17,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/retry"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Outbox is the durable record of what was sent; the store satisfies it.
@@ -270,6 +269,5 @@ func digestOf(m Message) string {
 	if err != nil {
 		raw = []byte(m.Key) // a report whose maps hold what JSON cannot: the key still tells
 	}
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
+	return text.DigestOf(raw)
 }

@@ -2,8 +2,6 @@ package data
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -224,8 +222,7 @@ func (g *Guard) recordEvidence(kind, source string, body []byte, finish func(jou
 			return "", errors.Join(err, finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body))}))
 		}
 	}
-	sum := sha256.Sum256(body)
-	err := finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body)), Evidence: id, SHA256: hex.EncodeToString(sum[:])})
+	err := finish(journal.Request{Status: http.StatusOK, Bytes: int64(len(body)), Evidence: id, SHA256: text.DigestOf(body)})
 	if err != nil {
 		return "", nightcrier.Errorf(nightcrier.Exhausted, "the answer cannot be put on record, so it is not told: %w", err)
 	}

@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,6 +120,9 @@ func (s *Set) tryAll(ctx context.Context, all []object) ([]standing, error) {
 		if err := s.checkServices(ctx, o); err != nil {
 			return nil, err
 		}
+		if err := s.checkClaims(ctx, o); err != nil {
+			return nil, err
+		}
 		obj, err := s.api.get(ctx, o.kind, o.namespace, o.name)
 		if err != nil {
 			return nil, err
@@ -166,23 +168,17 @@ func (o object) patchFor(st standing) map[string]any {
 	if st.uid == "" {
 		return o.body
 	}
-	body, meta := map[string]any{}, map[string]any{"uid": st.uid}
-	for k, v := range o.body {
-		body[k] = v
-	}
-	for k, v := range mapAt(o.body, "metadata") {
-		meta[k] = v
-	}
-	body["metadata"] = meta
+	body, meta := maps.Clone(o.body), maps.Clone(mapAt(o.body, "metadata"))
+	meta["uid"], body["metadata"] = st.uid, meta
 	return body
 }
 
 // checkNeed looks whether what an object points at is one of ours, or about to be.
 func (s *Set) checkNeed(ctx context.Context, all []object, o object, n need) error {
-	for _, other := range all {
-		if other.kind.Name == n.kind && other.name == n.name && other.namespace == o.namespace {
-			return nil
-		}
+	if slices.ContainsFunc(all, func(other object) bool {
+		return other.kind.Name == n.kind && other.name == n.name && other.namespace == o.namespace
+	}) {
+		return nil
 	}
 	k, _ := kinds.Named(n.kind)
 	obj, err := s.api.get(ctx, k, o.namespace, n.name)
@@ -225,6 +221,36 @@ func (s *Set) checkServices(ctx context.Context, o object) error {
 	return nil
 }
 
+// maxClaims bounds the claims of a namespace that are looked at.
+const maxClaims = 500
+
+// checkClaims refuses a StatefulSet whose Pods would be given volumes of others: it takes a claim
+// that is there by its name, which is made of the template's, its own and a number.
+func (s *Set) checkClaims(ctx context.Context, o object) error {
+	templates, _ := mapAt(o.body, "spec")["volumeClaimTemplates"].([]any)
+	if len(templates) == 0 {
+		return nil
+	}
+	claims, more, err := s.api.list(ctx, kinds.MustNamed("PersistentVolumeClaim"), o.namespace, "", maxClaims)
+	if err != nil {
+		return err
+	}
+	if more {
+		return nightcrier.Errorf(nightcrier.Exhausted, "%s: the namespace has more than %d claims, so it cannot be seen whether one of others would be taken", o, maxClaims)
+	}
+	for _, claim := range claims {
+		name := textAt(claim, "metadata", "name")
+		for _, one := range templates {
+			template, _ := one.(map[string]any)
+			number, fits := strings.CutPrefix(name, textAt(template, "metadata", "name")+"-"+o.name+"-")
+			if fits && strings.Trim(number, "0123456789") == "" && textAt(claim, "metadata", "labels", Mark) != Manager {
+				return nightcrier.Errorf(nightcrier.Refused, "%s: its Pods would take the claim %s, which is not of this server's: use another name", o, name)
+			}
+		}
+	}
+	return nil
+}
+
 // applyObject applies one object, on record before and after.
 func (s *Set) applyObject(ctx context.Context, id string, o object, st standing) (string, map[string]any, error) {
 	if st.outcome == unchanged {
@@ -235,9 +261,8 @@ func (s *Set) applyObject(ctx context.Context, id string, o object, st standing)
 	if err != nil {
 		return failed, nil, nightcrier.Errorf(nightcrier.Internal, "write %s: %w", o, err)
 	}
-	sum := sha256.Sum256(b)
 	w := s.newWrite(id, "apply", o.kind, o.namespace, o.name)
-	w.SHA256 = hex.EncodeToString(sum[:])
+	w.SHA256 = text.DigestOf(b)
 	var obj map[string]any
 	err = s.recordWrite(w, func(w *Write) (err error) {
 		var isNew bool

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/deploy"
 )
@@ -120,6 +124,12 @@ func TestAttacks(t *testing.T) {
 		"a Service of others":      {ingress("{rules: [{host: a.apps.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: theirs, port: {number: 80}}}}]}}]}"), "theirs"},
 		"a certificate of others":  {ingress("{tls: [{secretName: bank}]}"), "--secret"},
 		"scaling others":           {"apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: a}\nspec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: theirs}}", "theirs"},
+		"others' Pods kept away":   {podOf("a", "a", "      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {}, namespaceSelector: {}}]}}"), "namespaceSelector"},
+		"kept away, softly":        {podOf("a", "a", "      affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, podAffinityTerm: {topologyKey: kubernetes.io/hostname, namespaces: [prod]}}]}}"), "namespaces"},
+		"a host of the world":      {podOf("a", "a", "      hostname: example\n      subdomain: com"), "hostname"},
+		"the API server's name":    {strings.Replace(service("selector: {a: b}"), "name: a", "name: kubernetes", 1), "API server"},
+		"all hosts of a pattern":   {ingress("{rules: [{host: \"*.apps.example.com\"}]}"), "hosts of others"},
+		"a proxy's configuration":  {ingress("{rules: [{host: a.apps.example.com, http: {paths: [{path: \"/a {} } location /b {\", pathType: ImplementationSpecific, backend: {service: {name: a, port: {number: 80}}}}]}}]}"), "more than a path"},
 		"a YAML bomb":              {bombs, "anchors"},
 		"a deep document":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: " + strings.Repeat("{a: ", 60) + "1" + strings.Repeat("}", 60), "within each other"},
 		"brackets without end":     {strings.Repeat("[", 10000), "deep"},
@@ -146,6 +156,55 @@ func TestAttacks(t *testing.T) {
 				t.Errorf("written: %v", b.writes)
 			}
 		})
+	}
+}
+
+const claiming = `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {containers: [{name: c, image: busybox}]}
+  volumeClaimTemplates: [{metadata: {name: data-my}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+`
+
+// A StatefulSet takes no volume of others by a name that adds up to that of their claim.
+func TestClaimsOfOthersAreLeftAlone(t *testing.T) {
+	claim := func(ns, name string, labels map[string]string) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: ns, Labels: labels},
+			Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
+	}
+	b := newBench(t)
+	b.api.Create(t, claim(b.ns, "data-my-db-0", map[string]string{deploy.Mark: deploy.Manager}))
+	b.api.Create(t, claim(b.ns, "data-my-db-x", nil))
+	if said, err := b.apply(claiming); err != nil {
+		t.Fatal(said, err)
+	}
+	written := len(b.writes)
+	b.api.Create(t, claim(b.ns, "data-my-db-7", nil)) // of the StatefulSet my-db with the template data
+	if said, err := b.apply(strings.Replace(claiming, "spec:", "spec:\n  replicas: 8", 1)); nightcrier.CodeOf(err) != nightcrier.Refused || !strings.Contains(err.Error(), "data-my-db-7") {
+		t.Errorf("it says %s, %v", said, err)
+	}
+	if len(b.writes) != written {
+		t.Errorf("written: %v", b.writes[written:])
+	}
+}
+
+// Pods that may not stand beside others keep only Pods of this server away.
+func TestPodsKeepOnlyOursAway(t *testing.T) {
+	b := newBench(t)
+	if said, err := b.apply(podOf("a", "a", "      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchExpressions: [{key: app, operator: Exists}]}}]}}")); err != nil {
+		t.Fatal(said, err)
+	}
+	got := b.must(t, "kubectl_get", map[string]any{"resource": "deploy", "name": "a"})
+	if _, below, _ := strings.Cut(got, "podAntiAffinity"); !strings.Contains(below[:min(400, len(below))], deploy.Mark) {
+		t.Errorf("it is %s", got)
 	}
 }
 

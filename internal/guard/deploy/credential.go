@@ -31,10 +31,13 @@ func checkCredential(ctx context.Context, cfg Config) error {
 			}
 		}
 	}
-	for _, q := range []authz.ResourceAttributes{
+	questions := []authz.ResourceAttributes{
 		{Verb: "patch", Group: "apps", Resource: "deployments"}, {Verb: "create", Resource: "configmaps"}, {Verb: "patch", Resource: "namespaces"},
-		{Verb: "create", Resource: "secrets", Namespace: cfg.Policy.Namespaces[0]}, {Verb: "create", Resource: "pods", Namespace: cfg.Policy.Namespaces[0]},
-	} {
+	}
+	for _, ns := range cfg.Policy.Namespaces {
+		questions = append(questions, authz.ResourceAttributes{Verb: "create", Resource: "secrets", Namespace: ns}, authz.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: ns})
+	}
+	for _, q := range questions {
 		if may := askCredential(ctx, cfg.Client, q); may != preflight.No {
 			where := "in every namespace"
 			if q.Namespace != "" {

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"fmt"
+	"strings"
 )
 
 // maxReplicas bounds how many Pods of one object run.
@@ -95,7 +96,7 @@ func serviceShape(c *checking) shape {
 func ingressShape(c *checking) shape {
 	service := c.rulesOf(shape{"name": c.points("Service"), "port": plain})
 	backend := c.rulesOf(shape{"service": service, "resource": never("a backend is a Service")})
-	path := c.rulesOf(shape{"path": plain, "pathType": plain, "backend": backend})
+	path := c.rulesOf(shape{"path": urlPath, "pathType": plain, "backend": backend})
 	http := c.rulesOf(shape{"paths": listOf(path)})
 	one := func(at string, v any) error {
 		if m, ok := v.(map[string]any); ok && m["host"] == nil {
@@ -107,6 +108,19 @@ func ingressShape(c *checking) shape {
 		"ingressClassName": plain, "rules": listOf(one), "defaultBackend": never("it claims every host"),
 		"tls": listOf(c.rulesOf(shape{"hosts": listOf(c.ownHost), "secretName": c.secretName})),
 	}
+}
+
+// urlPath is a path without what ends a word in the configuration of a proxy: some write it there as
+// it is.
+func urlPath(at string, v any) error {
+	s, ok := v.(string)
+	if !ok {
+		return wrongType(at, "a text")
+	}
+	if strings.ContainsAny(s, "{};#\\\"'`") || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("%s: %.80q holds what some proxies take for more than a path", at, s)
+	}
+	return nil
 }
 
 func autoscalerShape(c *checking) shape {

@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,6 +177,9 @@ func (p Policy) readObject(v any, namespace string) (object, error) {
 	if o.name, _ = meta["name"].(string); o.name == "" {
 		return o, nightcrier.Errorf(nightcrier.Invalid, "metadata.name is missing")
 	}
+	if name == "Service" && o.name == "kubernetes" {
+		return o, fmt.Errorf("metadata.name: Pods find the API server by the Service kubernetes: use another name")
+	}
 	o.namespace, _ = meta["namespace"].(string)
 	switch {
 	case o.namespace == "" && namespace == "":
@@ -258,6 +262,15 @@ func setMarks(o object) {
 	}
 	if pod := podOf(o); pod != nil {
 		pod["automountServiceAccountToken"] = false
+		terms, _ := mapAt(pod, "affinity", "podAntiAffinity")["requiredDuringSchedulingIgnoredDuringExecution"].([]any)
+		for _, one := range terms { // where others may not be, those may not come either
+			term, _ := one.(map[string]any)
+			if selector := mapAt(term, "labelSelector"); selector != nil {
+				labels := map[string]any{Mark: Manager}
+				maps.Copy(labels, mapAt(selector, "matchLabels"))
+				selector["matchLabels"] = labels
+			}
+		}
 	}
 }
 

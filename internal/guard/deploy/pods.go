@@ -16,8 +16,10 @@ const (
 // Standards, without any token, volume or Secret of others.
 func podShape(c *checking) shape {
 	containers := listOf(c.objectOf(containerShape))
-	return fieldsOf("activeDeadlineSeconds affinity dnsPolicy enableServiceLinks hostname nodeSelector restartPolicy subdomain terminationGracePeriodSeconds topologySpreadConstraints").with(shape{
+	return fieldsOf("activeDeadlineSeconds dnsPolicy enableServiceLinks nodeSelector restartPolicy subdomain terminationGracePeriodSeconds topologySpreadConstraints").with(shape{
 		"containers": containers, "initContainers": containers, "volumes": listOf(c.objectOf(volumeShape)),
+		"affinity":                     c.objectOf(affinityShape),
+		"hostname":                     never("with a subdomain the Pod would be found by names from outside, such as example.com"),
 		"securityContext":              c.objectOf(podSecurityShape),
 		"imagePullSecrets":             listOf(c.rulesOf(shape{"name": c.secretName})),
 		"serviceAccountName":           only("default"),
@@ -31,6 +33,22 @@ func podShape(c *checking) shape {
 		"priorityClassName": never(ofTheOthers), "priority": never(ofTheOthers), "preemptionPolicy": never(ofTheOthers),
 		"runtimeClassName": never("it would choose what confines the Pod"),
 	})
+}
+
+// affinityShape names Pods of the same namespace alone: a Pod that may not stand beside others keeps
+// those away from its node as well, whosever they are.
+func affinityShape(c *checking) shape {
+	elsewhere := never("it would keep Pods of other namespaces from their nodes")
+	term := c.rulesOf(shape{
+		"labelSelector": c.rulesOf(shape{"matchLabels": aMapping, "matchExpressions": plain}),
+		"topologyKey":   plain, "matchLabelKeys": plain, "mismatchLabelKeys": plain,
+		"namespaces": elsewhere, "namespaceSelector": elsewhere,
+	})
+	pods := c.rulesOf(shape{
+		"requiredDuringSchedulingIgnoredDuringExecution":  listOf(term),
+		"preferredDuringSchedulingIgnoredDuringExecution": listOf(c.rulesOf(shape{"weight": plain, "podAffinityTerm": term})),
+	})
+	return shape{"nodeAffinity": plain, "podAffinity": pods, "podAntiAffinity": pods}
 }
 
 // onlyFalse takes the value that changes nothing.

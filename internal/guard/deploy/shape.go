@@ -70,6 +70,14 @@ func listOf(r rule) rule {
 // plain is any value: the API server knows its type, and none of it is dangerous.
 func plain(string, any) error { return nil }
 
+// aMapping is any mapping.
+func aMapping(at string, v any) error {
+	if _, ok := v.(map[string]any); !ok {
+		return wrongType(at, "a mapping")
+	}
+	return nil
+}
+
 // never refuses a field, and says why.
 func never(why string) rule {
 	return func(at string, _ any) error { return fmt.Errorf("%s may not be set: %s", at, why) }
@@ -149,7 +157,11 @@ func (c *checking) ownKeys(at string, v any) error {
 
 // ownHost is a host that the operator lets be claimed.
 func (c *checking) ownHost(at string, v any) error {
-	if s, _ := v.(string); s == "" || !matches(c.policy.Hosts, s) {
+	s, _ := v.(string)
+	if strings.Contains(s, "*") {
+		return fmt.Errorf("%s: %.100q claims the hosts of others as well: name one", at, s)
+	}
+	if s == "" || !matches(c.policy.Hosts, s) {
 		return fmt.Errorf("%s: the host %.100q may not be claimed: whoever starts this server names those that may (--host)", at, s)
 	}
 	return nil

@@ -379,7 +379,7 @@ func (c *call) finishAnswer(a answer) answer {
 		a = refusalAnswer(err)
 	}
 	c.audit.Done, c.audit.Status, c.audit.Bytes = true, a.status, int64(len(a.body))
-	c.audit.SHA256 = digestOf(a.body)
+	c.audit.SHA256 = texts.DigestOf(a.body)
 	if err := c.recordCall(); err != nil {
 		return refusalAnswer(err)
 	}

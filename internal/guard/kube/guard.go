@@ -12,8 +12,6 @@ package kube
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -138,8 +136,3 @@ func New(c Config) (*Guard, error) {
 // Token is what an agent has instead of a credential. It is worth nothing once
 // the guard's server is closed.
 func (g *Guard) Token() string { return g.token }
-
-func digestOf(body []byte) string {
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:])
-}

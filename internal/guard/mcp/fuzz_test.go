@@ -12,6 +12,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // FuzzResults: whatever a server answers to a call, and whatever a record says that it
@@ -55,7 +56,7 @@ func FuzzResults(f *testing.F) {
 		if strings.Contains(shown+kept, "hunter2") || strings.ContainsFunc(shown+kept, dirty) || len(shown) > 64<<10 {
 			t.Errorf("%q is shown as %q and kept as %q", said, shown, kept)
 		}
-		if len(r.calls) != 1 || r.calls[0].Evidence != "E1" || r.calls[0].SHA256 != digestOf([]byte(kept)) {
+		if len(r.calls) != 1 || r.calls[0].Evidence != "E1" || r.calls[0].SHA256 != texts.DigestOf([]byte(kept)) {
 			t.Errorf("on record: %+v", r.calls)
 		}
 	})

@@ -335,7 +335,7 @@ func (s *session) recordAnswer(c Call, got answer) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c.Done, c.Evidence, c.Bytes, c.SHA256 = true, id, len(whole), digestOf([]byte(whole))
+	c.Done, c.Evidence, c.Bytes, c.SHA256 = true, id, len(whole), text.DigestOf([]byte(whole))
 	if err := s.o.Journal(c); err != nil {
 		return "", err
 	}

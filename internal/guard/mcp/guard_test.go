@@ -19,6 +19,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 func TestOnlyNamedReadersAreOffered(t *testing.T) {
@@ -100,7 +101,7 @@ func TestCallsAreCheckedMaskedAndOnRecord(t *testing.T) {
 	if sent := fmt.Sprint(p.calls()); strings.Contains(sent, "hunter2") || !strings.Contains(sent, "up ‹secret:3f9a›") {
 		t.Errorf("sent %s", sent)
 	}
-	if len(r.calls) != 2 || r.calls[0].Done || !r.calls[1].Done || r.calls[1].Evidence != "E1" || r.calls[1].SHA256 != digestOf([]byte(r.evidence["E1"])) ||
+	if len(r.calls) != 2 || r.calls[0].Done || !r.calls[1].Done || r.calls[1].Evidence != "E1" || r.calls[1].SHA256 != text.DigestOf([]byte(r.evidence["E1"])) ||
 		!strings.HasPrefix(r.calls[0].Command, `peer_query {"expr":"up`) || strings.Contains(fmt.Sprint(r.calls), "hunter2") {
 		t.Errorf("on record: %+v", r.calls)
 	}

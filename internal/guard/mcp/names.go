@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
@@ -13,7 +15,7 @@ var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
 func shownName(server, tool string) string {
 	name := server + "_" + strings.Trim(unfit.ReplaceAllString(tool, "_"), "_")
 	if len(name) > maxShownName {
-		name = fmt.Sprintf("%s_%.6s", name[:maxShownName-7], digestOf([]byte(tool)))
+		name = fmt.Sprintf("%s_%.6s", name[:maxShownName-7], text.DigestOf([]byte(tool)))
 	}
 	return name
 }

@@ -2,8 +2,6 @@ package mcp
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -166,7 +164,7 @@ func pinOf(t *sdk.Tool) toolserver.Pin {
 	if err != nil {
 		return toolserver.Pin{}
 	}
-	return toolserver.Pin{Digest: digestOf(b), Definition: b}
+	return toolserver.Pin{Digest: text.DigestOf(b), Definition: b}
 }
 
 // pinsOf are all tools of a server as they are now. Of two with one name, none is pinned.
@@ -192,11 +190,6 @@ func refuseUnpinned(offers []Offer, server string, differs map[string]string) {
 			offers[i].refuse("it " + how + " since the server was accepted: nightcrier tools diff " + server + " shows it, nightcrier tools accept " + server + " takes it")
 		}
 	}
-}
-
-func digestOf(b []byte) string {
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
 }
 
 // lookName is the name of the sandboxes of commands that are only asked what they offer.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier/internal/guard/price"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Exchange is one call that was forwarded. It is told of twice: when it is sent,
@@ -88,17 +89,16 @@ type ledger struct {
 
 // openExchange begins the record of a call.
 func (l *ledger) openExchange(now time.Time, r *http.Request, a *admittedCall) *exchange {
-	sum := sha256.Sum256(a.body)
 	x := &exchange{path: r.URL.Path, hash: sha256.New(), call: a, Exchange: Exchange{
 		Time: now, Method: r.Method, Path: r.URL.Path, Model: a.model, Billed: a.billed,
-		Request: Body{Bytes: int64(len(a.body)), SHA256: hex.EncodeToString(sum[:])},
+		Request: Body{Bytes: int64(len(a.body)), SHA256: text.DigestOf(a.body)},
 	}}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sent == nil {
 		l.sent = map[string]int{}
 	}
-	key := r.Method + " " + r.URL.Path + " " + string(sum[:])
+	key := r.Method + " " + r.URL.Path + " " + x.Request.SHA256
 	l.sent[key]++
 	l.n++
 	x.N, x.Sent = l.n, l.sent[key]

@@ -11,8 +11,6 @@ package evidence
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -162,7 +160,7 @@ func (r *Recorder) Record(kind, source string, body []byte) (string, error) {
 	if it.Truncated = len(body) > MaxBytes; it.Truncated {
 		body = body[:MaxBytes]
 	}
-	it.SHA256, it.Bytes = digestOf(body), int64(len(body))
+	it.SHA256, it.Bytes = text.DigestOf(body), int64(len(body))
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -180,11 +178,6 @@ func (r *Recorder) Record(kind, source string, body []byte) (string, error) {
 		return "", nightcrier.Errorf(nightcrier.Exhausted, "evidence index: %w", err)
 	}
 	return it.ID, nil
-}
-
-func digestOf(body []byte) string {
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:])
 }
 
 // writeBlob writes a blob under its digest's name. One that the index does not
@@ -231,7 +224,7 @@ func (r *Recorder) Load(id string) ([]byte, error) {
 	if _, err := body.ReadFrom(io.LimitReader(f, MaxBytes+1)); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "evidence %s: %w", id, err)
 	}
-	if digestOf(body.Bytes()) != it.SHA256 {
+	if text.DigestOf(body.Bytes()) != it.SHA256 {
 		return nil, nightcrier.Errorf(nightcrier.Internal, "evidence %s was changed after it was recorded", id)
 	}
 	return body.Bytes(), nil

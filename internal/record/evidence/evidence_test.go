@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 func open(t *testing.T, dir string) *Recorder {
@@ -229,7 +230,7 @@ func TestConcurrentRecords(t *testing.T) {
 // A process that dies while it writes leaves half a blob that no line names.
 func TestHalfABlobIsWrittenAgain(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, digestOf([]byte("whole"))+blobSuffix), []byte("wh"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, text.DigestOf([]byte("whole"))+blobSuffix), []byte("wh"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r := open(t, dir)

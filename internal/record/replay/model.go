@@ -96,11 +96,11 @@ type body struct {
 // isChanged reports whether a body is not what its digest says. Of one that was masked, or
 // not kept whole, that cannot be told.
 func (b *body) isChanged() bool {
-	text := b.Text
+	said := b.Text
 	if len(b.Base64) > 0 {
-		text = string(b.Base64)
+		said = string(b.Base64)
 	}
-	return b.SHA256 != "" && !b.Dropped && !mask.Tagged(text) && digestOf([]byte(text)) != b.SHA256
+	return b.SHA256 != "" && !b.Dropped && !mask.Tagged(said) && text.DigestOf([]byte(said)) != b.SHA256
 }
 
 // checkCalls holds the calls of the model against their digests.

@@ -2,8 +2,6 @@ package replay
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/portable"
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/evidence"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // The files of a workspace that are read or compared.
@@ -207,16 +206,11 @@ func (r *Record) readBlobs() {
 			continue
 		}
 		raw, err := r.readFile(evidenceDir+"/"+it.SHA256+".blob", evidence.MaxBytes)
-		if err != nil || raw == nil || len(raw) > room || digestOf(raw) != it.SHA256 {
+		if err != nil || raw == nil || len(raw) > room || text.DigestOf(raw) != it.SHA256 {
 			raw = nil
 		}
 		r.blobs[it.SHA256], room = raw, room-len(raw)
 	}
-}
-
-func digestOf(raw []byte) string {
-	sum := sha256.Sum256(raw)
-	return hex.EncodeToString(sum[:])
 }
 
 // checkEvidence holds each piece of evidence against its digest, and that against the

@@ -20,6 +20,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/record/audit"
 	"nightcrier.dev/nightcrier/internal/record/evidence"
 	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 func asIs(b []byte) []byte { return b }
@@ -210,13 +211,13 @@ func TestHostileRecords(t *testing.T) {
 // What was kept is held against its digest, and that against the audit's, when a record is
 // opened: whoever plays it knows before anything is said of it.
 func TestChangedEvidenceIsNoticed(t *testing.T) {
-	sum := digestOf([]byte("what was read"))
+	sum := text.DigestOf([]byte("what was read"))
 	item := func(sum string) string {
 		return `{"id":"E1","kind":"log","source":"x","sha256":"` + sum + `","bytes":13}` + "\n"
 	}
 	call := func(request, response string) string {
-		return `{"event":"answered","path":"/v1/messages","status":200,"time":"2026-01-02T03:04:05Z","request":{"sha256":"` + digestOf([]byte("q")) + `","text":"` + request +
-			`"},"response":{"sha256":"` + digestOf([]byte("a")) + `","text":"` + response + `"}}` + "\n"
+		return `{"event":"answered","path":"/v1/messages","status":200,"time":"2026-01-02T03:04:05Z","request":{"sha256":"` + text.DigestOf([]byte("q")) + `","text":"` + request +
+			`"},"response":{"sha256":"` + text.DigestOf([]byte("a")) + `","text":"` + response + `"}}` + "\n"
 	}
 	chain := audited(t, journal.Request{Verb: "get", Version: "v1", Resource: "pods", Decision: journal.Allow, Done: true, Status: 200, Bytes: 13, Evidence: "E1", SHA256: sum})
 	blob := evidenceDir + "/" + sum + ".blob"
@@ -227,7 +228,7 @@ func TestChangedEvidenceIsNoticed(t *testing.T) {
 		"as it was":           {map[string]string{indexFile: item(sum), blob: "what was read", auditFile: chain, modelFile: call("q", "a")}, ""},
 		"a changed blob":      {map[string]string{indexFile: item(sum), blob: "what was reaD", auditFile: chain}, "evidence E1 is gone"},
 		"no blob":             {map[string]string{indexFile: item(sum), auditFile: chain}, "evidence E1 is gone"},
-		"another blob, whole": {map[string]string{indexFile: item(digestOf([]byte("x"))), evidenceDir + "/" + digestOf([]byte("x")) + ".blob": "x", auditFile: chain}, "not what output/audit.jsonl says"},
+		"another blob, whole": {map[string]string{indexFile: item(text.DigestOf([]byte("x"))), evidenceDir + "/" + text.DigestOf([]byte("x")) + ".blob": "x", auditFile: chain}, "not what output/audit.jsonl says"},
 		"a request":           {map[string]string{modelFile: call("Q", "a")}, "logs/model.jsonl: line 1"},
 		"an answer":           {map[string]string{modelFile: call("q", "a") + call("q", "A")}, "logs/model.jsonl: line 2"},
 		"a masked answer":     {map[string]string{modelFile: call("q", mask.New([]byte("k"), "hunter2-of-them").String("hunter2-of-them"))}, ""},
@@ -247,7 +248,7 @@ func TestChangedEvidenceIsNoticed(t *testing.T) {
 // fills no memory.
 func TestRecordsAreNoLargerThanWhatIsInThem(t *testing.T) {
 	body := `{"kind":"PodList","items":[],"x":"` + strings.Repeat("x", 1<<20) + `"}`
-	sum := digestOf([]byte(body))
+	sum := text.DigestOf([]byte(body))
 	var asked []journal.Request
 	for range 500 {
 		asked = append(asked, journal.Request{Verb: "list", Version: "v1", Resource: "pods", Decision: journal.Allow, Done: true, Status: 200, Bytes: 1, Evidence: "E1", SHA256: sum})
@@ -255,11 +256,11 @@ func TestRecordsAreNoLargerThanWhatIsInThem(t *testing.T) {
 	large := strings.Repeat("y", evidence.MaxBytes+1)
 	index := ""
 	for i, of := range []string{body, large} {
-		index += fmt.Sprintf(`{"id":"E%d","kind":"list","source":"x","sha256":"%s","bytes":1}`+"\n", i+1, digestOf([]byte(of)))
+		index += fmt.Sprintf(`{"id":"E%d","kind":"list","source":"x","sha256":"%s","bytes":1}`+"\n", i+1, text.DigestOf([]byte(of)))
 	}
 	files := map[string]string{indexFile: index, auditFile: audited(t, asked...)}
 	for _, of := range []string{body, large} {
-		files[evidenceDir+"/"+digestOf([]byte(of))+".blob"] = of
+		files[evidenceDir+"/"+text.DigestOf([]byte(of))+".blob"] = of
 	}
 	_, r, err := newWorkspace(t, files)
 	if err != nil {

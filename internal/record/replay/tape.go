@@ -11,8 +11,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -193,8 +191,7 @@ func onTape(name string) string {
 	if len(name) <= maxName {
 		return name
 	}
-	sum := sha256.Sum256([]byte(name))
-	return text.KeepBytes(name, maxName/2) + "… " + hex.EncodeToString(sum[:])
+	return text.KeepBytes(name, maxName/2) + "… " + text.DigestOf([]byte(name))
 }
 
 func (e *entry) length() int {

@@ -2,14 +2,13 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // maxRecalledNotes is how many notes a recollection brings along.
@@ -99,8 +98,7 @@ func diagnosisHash(c *nightcrier.RootCause) string {
 	if err != nil {
 		return "" // strings always encode
 	}
-	sum := sha256.Sum256(parts)
-	return hex.EncodeToString(sum[:])
+	return text.DigestOf(parts)
 }
 
 // relatedFor is how long after an incident was reported or closed another one of its

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"fmt"
 	"strings"
+
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // DrawText draws a pipeline for a terminal: what comes first stands first, what happens side
@@ -66,7 +68,7 @@ func describeStep(s Step) string {
 	case Continue:
 		said = append(said, "may fail")
 	case Retry:
-		said = append(said, fmt.Sprintf("tried again up to %d times", s.Retries))
+		said = append(said, "tried again up to "+text.CountNoun(s.Retries, "time"))
 	}
 	if s.Deliverable != nil {
 		said = append(said, "delivers "+string(s.Deliverable.Kind))

@@ -1,9 +1,7 @@
 package pipeline
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -129,8 +127,7 @@ func loadFile(files fs.FS, name, shown string) (*Entry, []Problem) {
 	if d == nil {
 		return nil, problems
 	}
-	sum := sha256.Sum256(data)
-	return &Entry{*d, "sha256:" + hex.EncodeToString(sum[:])}, nil
+	return &Entry{*d, "sha256:" + text.DigestOf(data)}, nil
 }
 
 func readFile(files fs.FS, name string) ([]byte, error) {
@@ -171,8 +168,7 @@ func newSkillEntry(name, of string) (*Entry, error) {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "the skill %s: %s", of, problems[0].Text)
 	}
 	d.Name = name
-	sum := sha256.Sum256(data)
-	return &Entry{*d, "sha256:" + hex.EncodeToString(sum[:])}, nil
+	return &Entry{*d, "sha256:" + text.DigestOf(data)}, nil
 }
 
 // Find returns the pipeline of that name; NotFound says where it was looked for.

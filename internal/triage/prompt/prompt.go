@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -223,19 +222,4 @@ func readBounded(name string) (string, error) {
 // joinPrompts records both prompts, byte for byte, under a heading each.
 func joinPrompts(place, system, user string) []byte {
 	return []byte("# System prompt (" + cmp.Or(place, "not sent: there is no agent") + ")\n\n" + system + "\n\n# User prompt\n\n" + user)
-}
-
-// Writer writes a file of a workspace; *workspace.Workspace is one.
-type Writer interface {
-	WriteFile(rel string, data []byte, perm fs.FileMode) error
-}
-
-// Write writes the bundle's files into a workspace.
-func (b Bundle) Write(w Writer) error {
-	for rel, data := range b.Files {
-		if err := w.WriteFile(rel, data, 0o600); err != nil {
-			return fmt.Errorf("write the agent's context: %w", err)
-		}
-	}
-	return nil
 }

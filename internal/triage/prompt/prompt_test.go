@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -406,20 +405,6 @@ func TestSeverityDecidesUrgencyAndDepth(t *testing.T) {
 	}
 	if len(seen) != 4 || !strings.Contains(urgencyText(nightcrier.Critical), "URGENT") {
 		t.Error("severities share their urgency")
-	}
-}
-
-type files map[string][]byte
-
-func (f files) WriteFile(rel string, data []byte, _ fs.FileMode) error {
-	f[rel] = data
-	return nil
-}
-
-func TestWrite(t *testing.T) {
-	b, got := build(t, input()), files{}
-	if err := b.Write(got); err != nil || len(got) != len(b.Files) {
-		t.Errorf("%d files, %v", len(got), err)
 	}
 }
 

@@ -45,13 +45,6 @@ func (p *Pattern) Match(b []byte) bool { return p.MatchString(string(b)) }
 
 func (p *Pattern) MatchString(s string) bool { return p.mayMatch(s) && p.re().MatchString(s) }
 
-func (p *Pattern) FindString(s string) string {
-	if !p.mayMatch(s) {
-		return ""
-	}
-	return p.re().FindString(s)
-}
-
 func (p *Pattern) FindStringSubmatch(s string) []string {
 	if !p.mayMatch(s) {
 		return nil

@@ -31,7 +31,7 @@ func (w *Webhook) renderRun(r *notify.Run) (string, string, []block) {
 	case nightcrier.StateCancelled, "":
 		colour = grey
 	}
-	about := strings.ReplaceAll(string(r.Subject.Kind), "_", " ") + " " + cmp.Or(r.Subject.Title, r.Subject.ID)
+	about := describeRun(r)
 	facts := table{{"Pipeline", r.Pipeline}, {"About", about}, {"Outcome", words}, {"Duration", describeTime(r.AdmittedAt, r.EndedAt)}, {"Started by", r.TriggeredBy}}
 	if r.CostUSD > 0 {
 		facts = append(facts, [2]string{"Cost", fmt.Sprintf("$%.2f", r.CostUSD)})
@@ -51,7 +51,19 @@ func (w *Webhook) renderRun(r *notify.Run) (string, string, []block) {
 		blocks = append(blocks, sectionBlock("Steps", lines))
 	}
 	look := "`nightcrier runs show " + escapeText(r.ID, 64) + "`"
-	return fmt.Sprintf("%s %s %s: %s", mark, r.Pipeline, words, about), colour, append(blocks, footerBlock(look))
+	headline := mark + " " + r.Pipeline + " " + words
+	if about != "" {
+		headline += ": " + about
+	}
+	return headline, colour, append(blocks, footerBlock(look))
+}
+
+// describeRun says what a run is about. A call is about nothing but its key: who made it stands beside.
+func describeRun(r *notify.Run) string {
+	if r.Subject.Kind == nightcrier.SubjectCall {
+		return r.Key
+	}
+	return strings.ReplaceAll(string(r.Subject.Kind), "_", " ") + " " + cmp.Or(r.Subject.Title, r.Subject.ID)
 }
 
 // stepLines has a line for each step: what it came to, in what time, and for how much.

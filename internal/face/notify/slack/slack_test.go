@@ -307,6 +307,18 @@ func TestRunsAreTold(t *testing.T) {
 	}
 }
 
+// Of a call its key says what it was about, and nothing does where there is none.
+func TestCallsAreTold(t *testing.T) {
+	for key, want := range map[string]string{"health of prod": "✅ cluster-health succeeded: health of prod", "": "✅ cluster-health succeeded"} {
+		run := notify.Run{Run: nightcrier.Run{ID: "0196-r", Pipeline: "cluster-health", Key: key, Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: "0196-r", Title: "ann"},
+			Status: nightcrier.Finished, Outcome: nightcrier.StateSuccess, TriggeredBy: "ann"}}
+		_, p := posted(t, notify.RunOf(run, "slack"))
+		if p.Text != want || !strings.Contains(words(p), "*Started by*\nann") || strings.Contains(words(p), "*About*") != (key != "") {
+			t.Errorf("%q: %q, want %q; %s", key, p.Text, want, words(p))
+		}
+	}
+}
+
 func TestOtherKinds(t *testing.T) {
 	inc := incident()
 	for want, m := range map[string]notify.Message{

@@ -91,7 +91,7 @@ func ScanRepo(dir, name string) (*Scan, error) {
 		return nil, nightcrier.Errorf(nightcrier.NotFound, "%w", err)
 	}
 	defer root.Close()
-	s := scanner{Scan: Scan{Name: name, Builds: []string{}, Entries: []string{}, Workloads: []string{}, Tests: []TestFile{}}, root: root,
+	s := scanner{Scan: Scan{Name: name, Builds: []string{}, Entries: []string{}, Workloads: []string{}, Tests: []TestFile{}, LeftOut: []string{}}, root: root,
 		left: map[string]int{}, languages: map[string]*Language{}, modules: map[string]*Module{}, counts: map[string]map[string]int{}, routes: map[Route]bool{}}
 	if err := fs.WalkDir(root.FS(), ".", s.visit); err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%s: %w", dir, err)
@@ -193,13 +193,13 @@ func (s *scanner) readData(p, data string) {
 }
 
 func (s *scanner) addRoute(method, route, file string) {
-	if before, after, ok := strings.Cut(route, " "); ok && method == "" { // as in "GET /x"
+	if slices.Contains([]string{"route", "Request", "Handle", "HandleFunc"}, method) { // of any
+		method = ""
+	}
+	if before, after, ok := strings.Cut(route, " "); ok && method == "" && !strings.HasPrefix(route, "/") { // as in "GET /x"
 		method, route = before, after
 	}
 	r := Route{strings.ToUpper(shown(method)), shown(route), shown(file)}
-	if r.Method == "ROUTE" || r.Method == "REQUEST" || r.Method == "HANDLE" || r.Method == "HANDLEFUNC" {
-		r.Method = ""
-	}
 	if len(s.routes) < maxFound && r.Path != "" {
 		s.routes[r] = true
 	}

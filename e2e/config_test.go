@@ -430,6 +430,15 @@ func agentEffects() map[string]func(*house) {
 			h.must(err)
 			h.want(len(steps) > 0 && steps[0].ID == "look-around", "the steps of the run are %+v", steps)
 		},
+		"history_dir": func(h *house) {
+			dir := filepath.Join(filepath.Dir(h.root), "history")
+			h.must(os.MkdirAll(dir, 0o700))
+			h.must(os.WriteFile(filepath.Join(dir, "episodic_memory.json"), []byte(`{"entries": [{"execution_id": "EXEC-1", "skill": "dev/reviewer", "timestamp": "`+
+				time.Now().UTC().Format(time.RFC3339)+`", "outcome": "accepted"}]}`), 0o600))
+			runs, _, err := h.start("history_dir: "+dir).Store().ListRuns(h.t.Context(), store.RunFilter{})
+			h.must(err)
+			h.want(len(runs) == 1 && runs[0].Pipeline == "dev/reviewer", "the runs are %+v", runs)
+		},
 		"skills.sources": func(h *house) {
 			cache, source := filepath.Join(filepath.Dir(h.root), "cache"), filepath.Join(filepath.Dir(h.root), "source")
 			for dir, text := range map[string]string{cache: "# Cached\n", source: "# Sourced\n"} {

@@ -22,6 +22,7 @@ const (
 	EntryUsage      EntryType = "usage"
 	EntryLog        EntryType = "log"
 	EntryError      EntryType = "error"
+	EntryPhase      EntryType = "phase" // the gate that ended one
 )
 
 // JournalEntry is one line of a run's journal: append-only, numbered from 1,

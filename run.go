@@ -59,6 +59,8 @@ type Run struct {
 	// conversation, or what the pipeline says.
 	Key      string `json:"key"`
 	Executor string `json:"executor"`
+	// Model is the one that its caller wants in the place of the skill's, "" for most.
+	Model string `json:"model,omitempty"`
 	// Severity is the priority in the queue.
 	Severity Severity  `json:"severity"`
 	Status   RunStatus `json:"status"`
@@ -112,6 +114,10 @@ const (
 	WaitApproval WaitKind = "approval"
 	WaitSchedule WaitKind = "schedule" // a time
 )
+
+// SkillPrefix begins the pipeline of a run that is one step, which executes the skill named behind it. No
+// file of a pipeline can have such a name.
+const SkillPrefix = "skill:"
 
 // IncidentID is the incident that the run is about, "" where it is about anything else.
 func (r Run) IncidentID() string {

@@ -51,7 +51,8 @@ type listedPipeline struct {
 }
 
 func newListedPipeline(e *pipeline.Entry, r pipeline.Resolver) listedPipeline {
-	return listedPipeline{e.Name, e.Description, e.CountSteps(), e.File, e.Digest, e.Lacks(r)}
+	_, lacks := e.PinSkills(r)
+	return listedPipeline{e.Name, e.Description, e.CountSteps(), e.File, e.Digest, lacks}
 }
 
 // foundPipelines are pipelines and what is wrong with files.

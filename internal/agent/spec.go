@@ -52,6 +52,8 @@ type Spec struct {
 	Thinking int `json:"thinking,omitempty"`
 	// Verify are criteria that our own agents hold their work against.
 	Verify []string `json:"verify,omitempty"`
+	// VerifyRetries is how often they may mend what does not meet them.
+	VerifyRetries int `json:"verifyRetries,omitempty"`
 	// Prices are what models cost, as price.ParseEntry reads them, before the known prices.
 	Prices []string `json:"prices,omitempty"`
 	// Budget bounds what is spent on models; its zero value bounds nothing.

@@ -3,6 +3,9 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"path"
+	"slices"
 	"strings"
 
 	"nightcrier.dev/nightcrier"
@@ -16,23 +19,35 @@ import (
 // StartRun queues a run of a pipeline that somebody calls. What it does is frozen when it is
 // admitted.
 func (a *Investigator) StartRun(ctx context.Context, c api.Call) (nightcrier.Run, error) {
-	if c.Skill != "" {
-		c.Pipeline = pipeline.SkillPrefix + c.Skill
-	}
-	id, by := nightcrier.NewID(), texts.MaskClean(c.By, a.masker.String, texts.FoldLine)
-	n := store.NewRun{
-		ID: id, Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: id, Title: by}, Pipeline: c.Pipeline,
-		Severity: c.Priority, TriggeredBy: by, Input: c.Input,
-	}
-	if c.Deadline > 0 {
-		n.Deadline = a.opt.Now().Add(c.Deadline)
-	}
+	n := a.newCall(c)
 	if err := a.completeRun(ctx, &n); err != nil {
 		return nightcrier.Run{}, err
 	}
 	e, err := a.store.EnqueueRun(ctx, n)
 	a.tellEnqueued(ctx, e)
 	return e.Run, err
+}
+
+// CheckCall implements api.Skills.
+func (a *Investigator) CheckCall(ctx context.Context, c api.Call) error {
+	n := a.newCall(c)
+	return a.completeRun(ctx, &n)
+}
+
+// newCall is the run that a call asks for.
+func (a *Investigator) newCall(c api.Call) store.NewRun {
+	if c.Skill != "" {
+		c.Pipeline = nightcrier.SkillPrefix + a.skillLibrary.Qualify(c.Skill)
+	}
+	id, by := nightcrier.NewID(), texts.MaskClean(c.By, a.masker.String, texts.FoldLine)
+	n := store.NewRun{
+		ID: id, Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: id, Title: by}, Pipeline: c.Pipeline,
+		Model: c.Model, Severity: c.Priority, TriggeredBy: by, Input: c.Input,
+	}
+	if c.Deadline > 0 {
+		n.Deadline = a.opt.Now().Add(c.Deadline)
+	}
+	return n
 }
 
 // completeRun adds to a run that is to be queued what its pipeline says, and refuses one that
@@ -42,12 +57,14 @@ func (a *Investigator) completeRun(ctx context.Context, n *store.NewRun) error {
 	if err != nil {
 		return err
 	}
-	if of, ok := strings.CutPrefix(n.Pipeline, pipeline.SkillPrefix); ok {
-		if _, err := a.ResolveSkill(of); err != nil {
+	resolver := a.resolverFor(n.Model)
+	if of, ok := strings.CutPrefix(n.Pipeline, nightcrier.SkillPrefix); ok {
+		if _, err := resolver.ResolveSkill(of); err != nil {
 			return err
 		}
 	}
-	if lacks := found.Lacks(a); lacks != "" {
+	pins, lacks := found.PinSkills(resolver)
+	if lacks != "" {
 		return nightcrier.Errorf(nightcrier.Conflict, "pipeline %s cannot run: %s", n.Pipeline, lacks)
 	}
 	if step := needsIncident(found.Definition); step != "" {
@@ -60,6 +77,7 @@ func (a *Investigator) completeRun(ctx context.Context, n *store.NewRun) error {
 	if n.Key, err = found.EvalKey(ctx, pipeline.Scope{Input: input, Subject: n.Subject}); err != nil {
 		return err
 	}
+	a.boundRun(n, pins)
 	n.Policy, n.QueueMax, n.Executor = store.QueuePolicy(found.Concurrency.Policy), a.cfg.Queue.Max, a.firstExecutor(&found.Definition)
 	if len(n.Input) > 0 {
 		n.Input, err = json.Marshal(n.Input)
@@ -75,6 +93,27 @@ func (a *Investigator) firstExecutor(d *pipeline.Definition) string {
 		}
 	}
 	return config.Builtin
+}
+
+// boundRun has the limits that skills have of their own count for a run. One of a skill alone has a key: so
+// many as may be at once are under way, and the others wait.
+func (a *Investigator) boundRun(n *store.NewRun, pins map[string]pipeline.SkillPin) {
+	for _, name := range slices.Sorted(maps.Keys(pins)) {
+		pin := pins[name]
+		if of, ok := strings.CutPrefix(n.Pipeline, nightcrier.SkillPrefix); ok && of == name && pin.AtOnce > 0 {
+			n.Key, n.Slots = n.Pipeline, pin.AtOnce
+		}
+		if pin.PerMinute == 0 {
+			continue
+		}
+		rate := store.Rate{Of: "the skill " + name, PerMinute: pin.PerMinute, Pipelines: []string{n.Pipeline, nightcrier.SkillPrefix + a.skillLibrary.Qualify(name)}}
+		for _, e := range a.pipelines.Library().List() {
+			if slices.ContainsFunc(e.SkillNames(), func(used string) bool { return path.Base(used) == pin.Name }) {
+				rate.Pipelines = append(rate.Pipelines, e.Name)
+			}
+		}
+		n.Rates = append(n.Rates, rate)
+	}
 }
 
 // needsIncident names a step that only a run about an incident can do, "" for none.

@@ -9,6 +9,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/agent"
+	"nightcrier.dev/nightcrier/internal/agent/knowledge"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
 	"nightcrier.dev/nightcrier/internal/record/store"
@@ -49,10 +50,28 @@ func (a *Investigator) openPipelines() {
 	})
 }
 
-// memory is what people wrote, and what earlier incidents came to.
+// memory is what people wrote, what is known of services, and what earlier incidents came to.
 type memory struct {
 	*store.Store
 	*runbook.Library
+	known *knowledge.Library
+}
+
+// For implements triage.Memory. What is known of the service that a workload is one of, stands behind the
+// runbooks.
+func (m memory) For(ctx context.Context, c runbook.Case) ([]nightcrier.Runbook, []error) {
+	list, problems := m.Library.For(ctx, c)
+	if s := m.known.OfWorkload(c.Names...); s != nil {
+		list = append(list, nightcrier.Runbook{Title: "What is known of the service " + s.Name, Source: s.Dir, Text: s.Text()})
+	}
+	return list, problems
+}
+
+// openKnowledge is what is known of services and stages of work. It is read when it is needed.
+func (a *Investigator) openKnowledge() *knowledge.Library {
+	return &knowledge.Library{Repositories: a.cfg.Knowledge.Repositories, Skills: a.cfg.Knowledge.SkillLibrary, Warn: func(err error) {
+		a.log.Warn("what is known of a service or a stage cannot be used", "event", "knowledge", "error", err)
+	}}
 }
 
 // openRuns starts the engine; interrupted runs go on from here.
@@ -67,14 +86,15 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	investigation := &triage.Triage{Store: a.store, Clusters: a.access, Memory: memory{a.store, books}, Skill: skills[0], Include: skills[1:], Announce: a.announce}
+	known := a.openKnowledge()
+	investigation := &triage.Triage{Store: a.store, Clusters: a.access, Memory: memory{a.store, books, known}, Skill: skills[0], Include: skills[1:], Announce: a.announce}
 	a.opt.Triage(investigation)
 	cfg := run.Config{
 		Store: a.store, Root: a.root, Workers: a.workers, Mask: a.masker, Supervisor: supervisor{a},
 		BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause, Agents: a.cfg.MaxConcurrentAgents,
 	}
 	investigation.AddTo(&cfg)
-	cfg.Skills = run.SkillSteps{Copies: a.skillCopies(), Report: cfg.Skills}
+	cfg.Skills = run.SkillSteps{Copies: a.skillCopies(), Report: cfg.Skills, Knowledge: known}
 	a.opt.Runs(&cfg)
 	a.runner = run.New(cfg)
 	o := engine.Options{PostgresURL: a.cfg.DatabaseURL.Reveal(), Logger: a.log}
@@ -129,7 +149,7 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
 	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Cluster()), a.cfg.Budget.Limits()
 	o := run.Order{RunID: r.ID, Subject: r.Subject, Deadline: r.Deadline, Agent: s}
-	if o.Pipeline, err = a.pipelines.Library().Freeze(r.Pipeline, a); err != nil {
+	if o.Pipeline, err = a.pipelines.Library().Freeze(r.Pipeline, a.resolverFor(r.Model)); err != nil {
 		o.Pipeline = pipeline.Frozen{Version: pipeline.FrozenVersion, Definition: pipeline.Definition{Name: r.Pipeline}} // which can be read again
 		o.Unready = err.Error()
 		return o, nil
@@ -183,13 +203,35 @@ func (a *Investigator) checkToolServers(p pipeline.Frozen, cluster string) error
 	return nil
 }
 
+// ResolveSkill implements pipeline.Resolver.
+func (a *Investigator) ResolveSkill(name string) (pipeline.SkillPin, error) {
+	return a.resolverFor("").ResolveSkill(name)
+}
+
+// resolver pins skills, with a model in the place of their own unless that is "".
+type resolver struct {
+	*Investigator
+	model string
+}
+
+func (a *Investigator) resolverFor(model string) pipeline.Resolver { return resolver{a, model} }
+
 // ResolveSkill implements pipeline.Resolver. The troubleshooter is the one that was read at the
 // start; another is pinned as it is now.
-func (a *Investigator) ResolveSkill(name string) (pipeline.SkillPin, error) {
+func (a resolver) ResolveSkill(name string) (pipeline.SkillPin, error) {
 	if known := a.skills[0]; path.Base(name) == known.Name {
 		return pipeline.SkillPin{Name: known.Name, Version: known.Version, Digest: known.Ref().Digest}, nil
 	}
-	return pipeline.Skills{Library: a.skillLibrary, Agent: a.cfg.AgentOfSkill, Keep: a.skillCopies().Keep}.ResolveSkill(name)
+	return pipeline.Skills{Library: a.skillLibrary, Agent: a.agentOfSkill, Keep: a.skillCopies().Keep}.ResolveSkill(name)
+}
+
+func (a resolver) agentOfSkill(s *skill.Skill) (agent.Spec, error) {
+	if a.model == "" {
+		return a.cfg.AgentOfSkill(s)
+	}
+	with := *s
+	with.Settings.Model, with.Settings.Fallbacks = a.model, nil // who names a model wants that one
+	return a.cfg.AgentOfSkill(&with)
 }
 
 // skillCopies has the skills that runs were admitted with.

@@ -42,7 +42,7 @@ func completeInfo(i api.SkillInfo) api.SkillInfo {
 
 func (a *Investigator) newSkillInfo(s *skill.Skill) api.SkillInfo {
 	set, card := s.Settings, s.Card
-	i := api.SkillInfo{
+	i := api.SkillInfo{LastDeployed: s.Changed,
 		Domain: cmp.Or(set.Domain, api.NoDomain), Name: s.Name, Role: set.Role, Executor: set.Executor, Model: set.Model, Trigger: cmp.Or(card.Trigger, "manual"),
 		Description: cmp.Or(s.Description, s.Title()), CostBudget: card.CostBudget, Timeout: card.Timeout, DomainDescription: card.DomainDescription, DomainOwner: card.DomainOwner,
 		GuardrailsCount: len(s.Bullets("Guardrails")), DeployStatus: cmp.Or(card.DeployStatus, "active"), Health: "unknown", Version: s.Version, Digest: s.Ref().Digest,
@@ -76,7 +76,7 @@ func (a *Investigator) FindSkill(domain, name string) (api.SkillDetail, error) {
 		return api.SkillDetail{}, err
 	}
 	d := api.SkillDetail{
-		SkillInfo: a.newSkillInfo(s), TaskDescription: s.Section("Task"), InputSchema: s.Section("Input Format", "Context You'll Receive", "Input"), OutputSchema: s.Section("Output Format"),
+		SkillInfo: a.newSkillInfo(s), TaskDescription: s.Section("Task"), InputSchema: s.Section("Input Format", "Context You'll Receive", "Input"), InputRequired: s.Section("Input") != "", PromptLength: len(s.Instructions()), OutputSchema: s.Section("Output Format"),
 		SkillBody: s.Body(), SkillGuardrails: append([]string{}, s.Bullets("Guardrails")...), Triggers: append([]map[string]string{}, s.Card.Triggers...),
 		FeedbackEnabled: s.Card.LearnsFromCorrections, Phases: []api.SkillPhase{}, Findings: []string{},
 	}

@@ -41,6 +41,7 @@ type Config struct {
 	ToolServers []ToolServer
 	Skills      Skills
 	Runbooks    Runbooks
+	Knowledge   Knowledge
 	// PipelinesDir holds pipelines; empty means none but those of the product.
 	PipelinesDir string
 	// HistoryDir holds what the older platform kept; empty means nothing.

@@ -112,6 +112,9 @@ var effects = map[string]effect{
 	"runbooks.dir":                  {"/r", "/r", func(c *Config) any { return c.Runbooks.Dir }},
 	"runbooks.allowed_hosts":        {"a.example,10.0.0.0/8", []string{"a.example", "10.0.0.0/8"}, func(c *Config) any { return c.Runbooks.AllowedHosts }},
 	"runbooks.timeout":              {"29s", 29 * time.Second, func(c *Config) any { return c.Runbooks.Timeout }},
+	"knowledge.repositories":        {"/a,/b", []string{"/a", "/b"}, func(c *Config) any { return c.Knowledge.Repositories }},
+	"knowledge.skill_library":       {"/l", "/l", func(c *Config) any { return c.Knowledge.SkillLibrary }},
+	"knowledge.describe":            {"true", true, func(c *Config) any { return c.Knowledge.Describe }},
 	"pipelines_dir":                 {"/p", "/p", func(c *Config) any { return c.PipelinesDir }},
 	"history_dir":                   {"/h", "/h", func(c *Config) any { return c.HistoryDir }},
 	"sandbox.backend":               {"process", "process", func(c *Config) any { return c.Sandbox.Backend }},
@@ -319,6 +322,8 @@ var otherSpellings = map[string]struct {
 	"DISABLE_TRIAGE_PRELOAD":                  {"yes", true},
 	"PIPELINES_DIR":                           {"/p", "/p"},
 	"AGENTURA_KNOWLEDGE_DIR":                  {"/h", "/h"},
+	"SKILL_LIBRARY_DIR":                       {"/l", "/l"},
+	"AI_VELOCITY_DIR":                         {"/l", "/l"},
 	"SANDBOX_BACKEND":                         {"process", "process"},
 	"EXECUTION_MODE":                          {"proxy", "process"},
 }

@@ -176,6 +176,31 @@ func runbookKeys() []key {
 	}
 }
 
+// Knowledge says where what is known of services and of stages of work is found.
+type Knowledge struct {
+	// Repositories are directories with services below .agentura/services.
+	Repositories []string
+	// SkillLibrary has the skills of the stages of work; empty means none.
+	SkillLibrary string
+	// Describe has a model say in words what an index shows.
+	Describe bool
+}
+
+func serviceKeys() []key {
+	return []key{
+		{path: "knowledge.repositories", typ: listType(),
+			doc:   "directories of repositories that `nightcrier index` was run on: what is known of a service is given to skills whose input names it, and to incidents of its workloads",
+			field: func(c *Config, _ *Cluster) any { return &c.Knowledge.Repositories }},
+		{path: "knowledge.skill_library", typ: filePath(),
+			doc:   "directory with `sdlc.yaml`, which says what expertise a skill is given for its stage of work; one that is missing gives none",
+			also:  []spelling{envSpelling("SKILL_LIBRARY_DIR"), envSpelling("AI_VELOCITY_DIR")},
+			field: func(c *Config, _ *Cluster) any { return &c.Knowledge.SkillLibrary }},
+		{path: "knowledge.describe", typ: booleanType(), def: "false",
+			doc:   "whether `nightcrier index` has a model say in words what it found, which costs what the model costs",
+			field: func(c *Config, _ *Cluster) any { return &c.Knowledge.Describe }},
+	}
+}
+
 func pipelineKeys() []key {
 	return []key{
 		{path: "pipelines_dir", typ: filePath(),

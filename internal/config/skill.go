@@ -57,7 +57,7 @@ func (c *Config) AgentOfSkill(s *skill.Skill) (agent.Spec, error) {
 		}
 	}
 	if who, err := agent.For(a.Executor); err == nil && who.Loop {
-		spec.Thinking, spec.Verify = set.Thinking, set.Verify
+		spec.Thinking, spec.Verify, spec.VerifyRetries = set.Thinking, set.Verify, set.VerifyRetries
 		if set.MaxTokens == 0 && (spec.MaxTokens == 0 || spec.MaxTokens > agent.DefaultLoopTokens) {
 			spec.MaxTokens = agent.DefaultLoopTokens
 		}

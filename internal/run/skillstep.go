@@ -23,6 +23,14 @@ import (
 type SkillSteps struct {
 	Copies skill.Copies
 	Report Skills
+	// Knowledge is what agents are given beside their input, nil for nothing.
+	Knowledge Knowledge
+}
+
+// Knowledge is what is known beside the input of a step: by the keys of an input, of which it has none that is
+// there.
+type Knowledge interface {
+	Given(skill string, input map[string]any, workloads ...string) map[string]any
 }
 
 // earlierDir has what earlier steps left, by their ids.
@@ -44,8 +52,8 @@ func (k SkillSteps) PrepareSkill(ctx context.Context, s *Session, t Task) error 
 	if err != nil {
 		return err
 	}
-	given, err := s.Workspace.ReadFile(InputFile)
-	if err != nil && nightcrier.CodeOf(err) != nightcrier.NotFound {
+	given, err := k.completeInput(ctx, s, t)
+	if err != nil {
 		return err
 	}
 	earlier, err := s.copyEarlier(ctx, t.Before, who.Obeys)
@@ -78,6 +86,35 @@ func (k SkillSteps) PrepareSkill(ctx context.Context, s *Session, t Task) error 
 		return err
 	}
 	return s.AppendNote(ctx, "skill", NewLogItem("the skill %s %s (%s) is installed", t.Step.Skill, ref.Version, ref.Digest))
+}
+
+// completeInput adds what is known to the input of a step, and returns it as it is in the workspace, nil
+// for none.
+func (k SkillSteps) completeInput(ctx context.Context, s *Session, t Task) ([]byte, error) {
+	given, err := s.Workspace.ReadFile(InputFile)
+	if nightcrier.CodeOf(err) == nightcrier.NotFound {
+		given, err = nil, nil
+	}
+	if err != nil || k.Knowledge == nil {
+		return given, err
+	}
+	input := maps.Clone(t.Input)
+	if input == nil {
+		input = map[string]any{}
+	}
+	known := k.Knowledge.Given(t.Step.Skill, input, s.Incident.Resource.Name, s.Incident.Owner.Name)
+	if len(known) == 0 {
+		return given, nil
+	}
+	maps.Copy(input, known)
+	if err := s.writeInput(input); err != nil {
+		return nil, err
+	}
+	said := text.JoinWords(slices.Sorted(maps.Keys(known)), "and")
+	if err := s.AppendNote(ctx, "knowledge", NewLogItem("the agent is given beside its input: %s", said)); err != nil {
+		return nil, err
+	}
+	return s.Workspace.ReadFile(InputFile)
 }
 
 // Target is the cluster that a step may look into, and where in it: that of the incident, or the

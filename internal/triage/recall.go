@@ -18,9 +18,11 @@ const maxRecalled = 600
 // findRunbooks finds what people wrote for such an incident. What cannot be used is no
 // reason to stop: it is logged, and the page of an alert says it itself.
 func (s *session) findRunbooks(ctx context.Context, ev nightcrier.Event, rep *nightcrier.Report) []nightcrier.Runbook {
-	c := runbook.Case{Class: s.Incident.Class, Labels: s.Clusters.Labels(s.Incident.Cluster), Kinds: []string{s.Incident.Resource.Kind, s.Incident.Owner.Kind, rep.Target.Kind}, Namespace: s.Incident.Namespace()}
+	c := runbook.Case{Class: s.Incident.Class, Labels: s.Clusters.Labels(s.Incident.Cluster), Kinds: []string{s.Incident.Resource.Kind, s.Incident.Owner.Kind, rep.Target.Kind}, Namespace: s.Incident.Namespace(),
+		Names: []string{s.Incident.Resource.Name, s.Incident.Owner.Name, rep.Target.Name}}
 	if rep.RootCause != nil {
 		c.Cause, c.Kinds = rep.RootCause.Cause, append(c.Kinds, rep.RootCause.Object.Kind)
+		c.Names = append(c.Names, rep.RootCause.Object.Name)
 	}
 	c.Heard(ev)
 	list, problems := s.Memory.For(ctx, c)

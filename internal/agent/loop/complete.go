@@ -123,7 +123,7 @@ func lastWords(delivered json.RawMessage, r *rich, summary, fallback string) str
 }
 
 // finish takes the model's last word, once its work holds against the criteria: what does not is
-// to be mended, once.
+// to be mended, as often as is said.
 func (l *loop) finish(ctx context.Context, end End) (End, bool) {
 	if len(l.Verify) == 0 {
 		return end, true
@@ -142,8 +142,8 @@ func (l *loop) finish(ctx context.Context, end End) (End, bool) {
 		l.Tell(logItem("verified: %d criteria", len(l.Verify)))
 		return end, true
 	}
-	l.Tell(logItem("not verified (%d of 2): %s", l.verified, text.CutLine(said, 500)))
-	if l.verified > 1 {
+	l.Tell(logItem("not verified (%d of %d): %s", l.verified, l.VerifyRetries+1, text.CutLine(said, 500)))
+	if l.verified > l.VerifyRetries {
 		return failed(nightcrier.FailInvalidOutput, "the work does not meet its criteria: "+text.CutLine(said, 500)), true
 	}
 	l.ask("Mend what is not met, with the tools, and end again.")

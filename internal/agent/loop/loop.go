@@ -60,6 +60,8 @@ type Config struct {
 	MaxTurns, MaxTokens, Thinking int
 	// Verify are criteria that the model holds its work against when it has ended.
 	Verify []string
+	// VerifyRetries is how often the model may mend what does not meet them.
+	VerifyRetries int
 	// Window is how many tokens a conversation may have; 0 is the provider's default.
 	Window int
 	// Pause spaces out calls of the model that fail.

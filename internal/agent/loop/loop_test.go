@@ -159,6 +159,8 @@ func TestLoop(t *testing.T) {
 		"falls back not":       {answers: []said{{status: 400, text: "bad"}}, set: func(c *Config) { c.Fallbacks = []string{"other"} }, fails: "bad"},
 		"verified":             {answers: []said{looked, {text: "made"}, {text: "VERIFIED: it is"}}, set: verify, final: "made", asked: []string{"it must be blue", "made"}},
 		"mended":               {answers: []said{looked, {text: "made"}, {text: "ISSUES: red"}, looked, done(`{"summary":"again"}`), {text: "**VERIFIED**"}}, set: verify, final: "again"},
+		"not mended":           {answers: []said{looked, {text: "made"}, {text: "ISSUES: red"}}, set: verifyOnce, fails: "does not meet its criteria: ISSUES: red", class: nightcrier.FailInvalidOutput},
+		"mended twice":         {answers: []said{looked, {text: "made"}, {text: "ISSUES: red"}, {text: "again"}, {text: "ISSUES: green"}, {text: "third"}, {text: "VERIFIED"}}, set: verifyThrice, final: "third"},
 		"never what it should": {answers: []said{looked, {text: "made"}, {text: "ISSUES: red"}, {text: "again"}, {text: "ISSUES: red"}}, set: verify, fails: "does not meet its criteria: ISSUES: red", class: nightcrier.FailInvalidOutput},
 		"verified, but cut":    {answers: []said{looked, {text: "made"}, {text: "VERIFIED: it", stop: "max_tokens"}, {text: "again"}, {text: "VERIFIED: it is"}}, set: verify, final: "again"},
 		"cut now and then":     {answers: append(slices.Repeat([]said{{text: "x", stop: "max_tokens"}, looked}, 7), said{text: "ok"}), final: "ok"},
@@ -197,7 +199,11 @@ func TestLoop(t *testing.T) {
 	}
 }
 
-func verify(c *Config) { c.Verify = []string{"it must be blue"} }
+func verify(c *Config) { c.Verify, c.VerifyRetries = []string{"it must be blue"}, 1 }
+
+func verifyOnce(c *Config) { c.Verify = []string{"it must be blue"} }
+
+func verifyThrice(c *Config) { c.Verify, c.VerifyRetries = []string{"it must be blue"}, 2 }
 
 func single(c *Config) { c.SingleCall = true }
 

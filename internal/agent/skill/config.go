@@ -49,6 +49,12 @@ type Settings struct {
 	Deliver *Deliver `json:"deliver,omitempty"`
 	// Verify are the criteria that it is told to hold its work against.
 	Verify []string `json:"verify,omitempty"`
+	// VerifyRetries is how often one of our own agents may mend what does not meet them.
+	VerifyRetries int `json:"verifyRetries,omitempty"`
+	// PerMinute is how often it may be started within a minute, AtOnce how many runs of it alone
+	// may be under way; 0 is no limit of its own.
+	PerMinute int `json:"perMinute,omitempty"`
+	AtOnce    int `json:"atOnce,omitempty"`
 	// Tools are what it wants of the tool servers that the operator has configured.
 	Tools []Binding `json:"tools,omitempty"`
 	// Notifications say who is told when a run has ended in which it was used.
@@ -59,6 +65,14 @@ type Settings struct {
 	// Configured says that there is a configuration: then it must be complete.
 	Configured bool `json:"configured,omitempty"`
 }
+
+// The most that a skill may say: how often it may mend its work, how often it may be started within
+// a minute, and how many runs of it may be under way.
+const (
+	maxMending = 5
+	maxRate    = 10_000
+	maxAtOnce  = 100
+)
 
 // IsAgent says that the skill works in steps, with tools.
 func (s *Settings) IsAgent() bool { return s.Role == RoleAgent }
@@ -194,7 +208,14 @@ func (s *Skill) readConfigured(c section) (block section) {
 	}
 	if verify := c.below("verify"); !verify.has("enabled") || verify.isTrue("enabled") {
 		set.Verify = verify.texts("criteria")
+		if set.VerifyRetries = verify.count("max_retries", maxMending, 0); len(set.Verify) > 0 && !verify.has("max_retries") {
+			set.VerifyRetries = 1
+		}
 	}
+	guardrails := c.below("guardrails")
+	rates := guardrails.below("rate_limits")
+	set.PerMinute = int(lowest(float64(rates.count("requests_per_minute", maxRate)), float64(rates.count("max_executions_per_minute", maxRate))))
+	set.AtOnce = guardrails.count("max_concurrent", maxAtOnce)
 	set.Tools, set.Deliver, set.Notifications = c.bindings(), c.deliver(), c.notifications()
 	card.readTriggers(own)
 	card.readTriggers(c)
@@ -218,9 +239,7 @@ func (s *Skill) readAgent(c section) section {
 	set := &s.Settings
 	set.Executor, set.Timeout = block.text("executor"), block.duration("timeout")
 	set.MaxTurns, set.MaxTokens = block.count("max_iterations", 1000), block.count("max_tokens", 1<<20)
-	if block.text("budget_tokens") != "0" { // which is how it is said that there are to be none
-		set.Thinking = block.count("budget_tokens", 1<<20)
-	}
+	set.Thinking = block.count("budget_tokens", 1<<20, 0) // which says that there are to be none
 	return block
 }
 

@@ -61,7 +61,7 @@ func TestWhatASkillAsksFor(t *testing.T) {
 	}
 	want := Settings{
 		Domain: "shop", Role: "agent", Executor: "claude-code", Model: "anthropic/of-the-front", MaxTurns: 25, MaxTokens: 4096, Timeout: 15 * time.Minute, BudgetUSD: 0.3,
-		Deliver: &Deliver{Files: []string{"*.html"}}, Verify: []string{"it runs"}, Tools: []Binding{{Server: "k8s", Tools: []string{"apply", "get"}, Approval: []string{"apply"}}}, Configured: true,
+		Deliver: &Deliver{Files: []string{"*.html"}}, Verify: []string{"it runs"}, VerifyRetries: 1, PerMinute: 9, Tools: []Binding{{Server: "k8s", Tools: []string{"apply", "get"}, Approval: []string{"apply"}}}, Configured: true,
 	}
 	if diff := cmp.Diff(want, s.Settings); diff != "" || s.Version != "1.2.0" {
 		t.Error(diff)
@@ -70,8 +70,8 @@ func TestWhatASkillAsksFor(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for _, said := range []string{
-		"agentura.config.yaml:5: agent.cpu: has no effect here", "agentura.config.yaml:7: guardrails.rate_limits: has no", "agentura.config.yaml:7: guardrails.budget.alert_at: has no",
-		"agentura.config.yaml:8: verify.max_retries: has no", "agentura.config.yaml:11: strange: is not known", "agentura.config.yaml:4: skills.triggers: is only shown here",
+		"agentura.config.yaml:5: agent.cpu: has no effect here", "agentura.config.yaml:7: guardrails.budget.alert_at: has no",
+		"agentura.config.yaml:11: strange: is not known", "agentura.config.yaml:4: skills.triggers: is only shown here",
 	} {
 		if !strings.Contains(saidOf(s), said) {
 			t.Errorf("nothing says %q: %s", said, saidOf(s))

@@ -37,7 +37,7 @@ func Keys() []Key {
 		{"guardrails", Used, ""}, {"guardrails.budget", Used, ""}, {"guardrails.budget.alert_at", Unused, "the operator's budget warns"},
 		{"guardrails.budget.max_cost_per_alert", Used, ""}, {"guardrails.budget.max_cost_per_execution", Used, ""}, {"guardrails.budget.max_per_execution", Used, ""},
 		{"guardrails.human_in_loop", RefusedWhenSet, ""},
-		{"guardrails.rate_limits", Unused, "nothing is counted by the minute: the queue and the budget bound what runs"},
+		{"guardrails.max_concurrent", Used, ""}, {"guardrails.rate_limits", Used, ""}, {"guardrails.rate_limits.max_executions_per_minute", Used, ""}, {"guardrails.rate_limits.requests_per_minute", Used, ""},
 		{"mcp_tools", Used, ""}, {"mcp_tools.approval_required", Used, ""}, {"mcp_tools.read_only", Used, ""}, {"mcp_tools.server", Used, ""}, {"mcp_tools.tools", Used, ""},
 		{"notifications", Used, ""}, {"notifications.channel", Used, ""}, {"notifications.on", Used, ""}, {"notifications.config", Unused, "the operator says which channel it is"},
 		{"observability", Unused, "the journal and the metrics of the server have it"},
@@ -45,7 +45,7 @@ func Keys() []Key {
 		{"skills", Used, ""}, {"skills.cost_budget", Used, ""}, {"skills.cost_budget_per_execution", Used, ""}, {"skills.deploy_status", Used, ""}, {"skills.model", Used, ""},
 		{"skills.name", Used, ""}, {"skills.path", Unused, ""}, {"skills.role", Used, ""},
 		{"skills.triggers", Shown, startsIt}, {"skills.version", Used, ""}, {"triggers", Shown, startsIt},
-		{"verify", Used, ""}, {"verify.criteria", Used, ""}, {"verify.enabled", Used, ""}, {"verify.max_retries", Unused, "ptc mends its work once, and a CLI is told the criteria"},
+		{"verify", Used, ""}, {"verify.criteria", Used, ""}, {"verify.enabled", Used, ""}, {"verify.max_retries", Used, ""},
 	}
 }
 

@@ -216,6 +216,18 @@ func (l *Library) Find(name string) (*Skill, error) {
 	return nil, nightcrier.Errorf(nightcrier.NotFound, "there is no skill %q in %s: correct the name, or name a directory in skills.sources and put %s/SKILL.md there", name, strings.Join(looked, ", "), name)
 }
 
+// Qualify returns the name of a skill with its domain, where it is found by that too.
+func (l *Library) Qualify(name string) string {
+	s, err := l.Find(name)
+	if err != nil {
+		return name
+	}
+	if same, err := l.Find(s.FullName()); err != nil || same.Ref() != s.Ref() {
+		return name
+	}
+	return s.FullName()
+}
+
 // TriageScript returns the path of the script that a skill brings along to look
 // around before an agent does, "" when no place has one that can be run.
 func (l *Library) TriageScript(name string) string {

@@ -145,6 +145,9 @@ func (c *scan) visit(p string, d fs.DirEntry, err error) error {
 	if err != nil {
 		return err
 	}
+	if at := info.ModTime(); at.After(c.skill.Changed) {
+		c.skill.Changed = at
+	}
 	c.takeFile(file{p, data, privatePerm(info.Mode())})
 	return nil
 }

@@ -162,13 +162,17 @@ func (s section) oneOf(key string, words ...string) string {
 	return said
 }
 
-// count is a whole number from 1 to most, 0 where there is none.
-func (s section) count(key string, most int) int {
+// count is a whole number from 1 to most, 0 where there is none; another one that may be said beside
+// those is allowed.
+func (s section) count(key string, most int, allowed ...int) int {
 	said := s.text(key)
 	if said == "" {
 		return 0
 	}
 	n, err := strconv.Atoi(said)
+	if err == nil && slices.Contains(allowed, n) {
+		return n
+	}
 	if err != nil || n < 1 || n > most {
 		s.add(s.fault, key, "is not a whole number from 1 to %d", most)
 		return 0

@@ -11,6 +11,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 )
@@ -39,9 +40,11 @@ type Skill struct {
 	Layers   []Layer
 	Card     Card
 	// From is the place that it was found in, empty for one that was loaded alone.
-	From   string
-	files  []file
-	digest string
+	From string
+	// Changed is when one of its files was last written, zero for what is part of the product.
+	Changed time.Time
+	files   []file
+	digest  string
 }
 
 // file is one file of a skill as it was when the skill was loaded.

@@ -97,7 +97,7 @@ func (a *attempt) openLoop(ctx context.Context, items *keptItems) (cfg loop.Conf
 	}
 	cfg = loop.Config{
 		Provider: a.modelProvider(), Model: a.spec.Model, Fallbacks: a.spec.Fallbacks, SingleCall: a.executor.SingleCall,
-		MaxTurns: a.spec.MaxTurns, MaxTokens: a.spec.MaxTokens, Thinking: a.spec.Thinking, Verify: a.spec.Verify,
+		MaxTurns: a.spec.MaxTurns, MaxTokens: a.spec.MaxTokens, Thinking: a.spec.Thinking, Verify: a.spec.Verify, VerifyRetries: a.spec.VerifyRetries,
 		Denied: a.toolDenials(), Tell: items.tell,
 	}
 	if err := a.readTold(&cfg); err != nil {

@@ -50,6 +50,23 @@ var loopProviders = []nightcrier.Provider{nightcrier.Anthropic, nightcrier.OpenA
 
 // Our own agent works with a server on the standard streams and with one behind HTTP, by each API
 // that it speaks: what it asks goes through the guards, and is on record.
+// The gates that an agent says are entries of the journal, behind its words.
+func TestGatesAreJournaled(t *testing.T) {
+	t.Parallel()
+	b := newLoop(t, "ptc", nightcrier.Anthropic, fakemodel.Step{Text: "Gate 1: It is red. I paint it. Next I look.", Tools: []fakemodel.ToolCall{{Name: "near_owner", Input: map[string]any{"name": "cart"}}}},
+		calls1("task_complete", map[string]any{"summary": "Gate 9: is no message of its own"}))
+	r, entries := b.run()
+	var gates []string
+	for _, e := range entries {
+		if e.Type == nightcrier.EntryPhase {
+			gates = append(gates, string(e.Data))
+		}
+	}
+	if r.State != nightcrier.StateSuccess || len(gates) != 1 || gates[0] != `{"gate":"It is red. I paint it. Next I look.","number":1}` {
+		t.Errorf("%s: %q", r.State, gates)
+	}
+}
+
 func TestPTCUsesTools(t *testing.T) {
 	t.Parallel()
 	for _, provider := range loopProviders {

@@ -272,6 +272,11 @@ func (w *worker) recordItems(items ...journal.Item) {
 		if w.appendItem(item) != nil {
 			return
 		}
+		if said, ok := item.Data.(journal.Message); ok {
+			for _, p := range journal.ReadGates(said) {
+				w.recordItems(journal.OfPhase(p))
+			}
+		}
 	}
 }
 

@@ -46,8 +46,9 @@ func (a *API) getAnalytics(ctx context.Context, _ *struct{}) (*body[Analytics], 
 		sum.PendingReview += s.Succeeded
 		sum.TotalCostUSD += s.CostUSD
 		ended, took = ended+s.Ended, took+milliseconds(s.Took)
-		sum.ExecutionsBy[s.Pipeline], sum.CostBy[s.Pipeline] = s.Runs, s.CostUSD
-		sum.LatencyBy[s.Pipeline] = milliseconds(s.Took) / max(1, float64(s.Ended))
+		name := shownSkill(s.Pipeline)
+		sum.ExecutionsBy[name], sum.CostBy[name] = s.Runs, s.CostUSD
+		sum.LatencyBy[name] = milliseconds(s.Took) / max(1, float64(s.Ended))
 	}
 	sum.AcceptRate = float64(sum.PendingReview) / max(1, float64(ended))
 	sum.AvgCostUSD, sum.AvgLatencyMS = sum.TotalCostUSD/max(1, float64(ended)), took/max(1, float64(ended))

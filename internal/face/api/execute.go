@@ -26,6 +26,8 @@ type Call struct {
 	Pipeline string
 	// Skill is a skill with its domain, where it has one, and stands in the place of Pipeline.
 	Skill string
+	// Model is asked in the place of the skill's, "" for that one.
+	Model string
 	// Input is a JSON object of at most 1 MiB, nil for none.
 	Input json.RawMessage
 	// By says who asks, Priority how much it matters, and Deadline when the run must have
@@ -35,12 +37,24 @@ type Call struct {
 	Deadline time.Duration
 }
 
+// names says that a run of that pipeline may have come of the call.
+func (c *Call) names(pipeline string) bool {
+	if c.Skill == "" {
+		return pipeline == c.Pipeline
+	}
+	_, name, _ := strings.Cut(shownSkill(nightcrier.SkillPrefix+c.Skill), "/")
+	return strings.HasPrefix(pipeline, nightcrier.SkillPrefix) && strings.HasSuffix(shownSkill(pipeline), "/"+name)
+}
+
 // CallBody is a Call as it is posted. Its names are those of the older platform.
 type CallBody struct {
 	InputData json.RawMessage `json:"input_data,omitempty" doc:"A JSON object of at most 1 MiB, which is the input of the run"`
 	UserID    string          `json:"user_id,omitempty" maxLength:"256" doc:"Who asks"`
 	Priority  string          `json:"priority,omitempty" enum:"info,warning,error,critical" doc:"How much it matters, beside faults that wait; warning when absent"`
-	Deadline  string          `json:"deadline,omitempty" maxLength:"32" doc:"How long it may take until it has ended, with the time in the queue, such as 90m"`
+	// The older platform's names; of one skill alone.
+	ModelOverride string `json:"model_override,omitempty" maxLength:"200" doc:"Of one skill: the model that is asked in the place of its own"`
+	DryRun        bool   `json:"dry_run,omitempty" doc:"Of one skill that is executed: nothing is run, and the answer says what would be"`
+	Deadline      string `json:"deadline,omitempty" maxLength:"32" doc:"How long it may take until it has ended, with the time in the queue, such as 90m"`
 }
 
 // Execution is what a run of a pipeline came to.
@@ -119,7 +133,10 @@ func (a *API) startCall(ctx context.Context, c Call, body CallBody) (nightcrier.
 	if a.opt.Start == nil {
 		return nightcrier.Run{}, newProblem(nightcrier.Unreachable, "no server runs here, and only a server can run a pipeline; start one with `nightcrier serve`")
 	}
-	c.Input, c.By, c.Priority = body.InputData, cmp.Or(body.UserID, "api"), nightcrier.Warning
+	if c.Skill == "" && (body.ModelOverride != "" || body.DryRun) {
+		return nightcrier.Run{}, newUnprocessable("model_override and dry_run are of one skill: leave them out, or execute a skill")
+	}
+	c.Model, c.Input, c.By, c.Priority = body.ModelOverride, body.InputData, cmp.Or(body.UserID, "api"), nightcrier.Warning
 	if body.Priority != "" {
 		c.Priority, _ = nightcrier.ParseSeverity(body.Priority)
 	}
@@ -174,48 +191,56 @@ func (a *API) answerExecution(r *http.Request, w http.ResponseWriter, run string
 // executeStream sends what becomes of a run, of a new one or of that which the client saw
 // before. Who goes away cancels nothing.
 func (a *API) executeStream(ctx context.Context, in *streamRequest) (*huma.StreamResponse, error) {
-	run, seen, err := a.streamedRun(ctx, in)
+	run, seen, err := a.streamedRun(ctx, in.LastEventID, Call{Pipeline: in.Name}, in.Body)
 	if err != nil {
 		return nil, err
 	}
+	return a.streamEvents(run.ID, seen, func(_ *sequence, event string, data any) (string, any) { return event, data }), nil
+}
+
+// streamEvents sends the events of a run behind those that were seen, in the shape that is asked for; one
+// of no name is left out.
+func (a *API) streamEvents(run string, seen int, shape func(*sequence, string, any) (string, any)) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
-		s := &stream{api: a, w: w, rc: http.NewResponseController(w), run: run.ID}
+		s := &stream{api: a, w: w, rc: http.NewResponseController(w), run: run}
 		s.beginStream()
-		q := newSequence(a.opt.Runs, run.ID, func(n int, event string, data any) error {
-			if n <= seen {
+		var q *sequence
+		q = newSequence(a.opt.Runs, run, func(n int, event string, data any) error {
+			event, data = shape(q, event, data)
+			if n <= seen || event == "" {
 				return nil
 			}
 			raw, err := json.Marshal(data)
 			if err != nil {
 				return err
 			}
-			return s.sendFrame("id: %s/%d\nevent: %s\ndata: %s\n\n", run.ID, n, event, raw)
+			return s.sendFrame("id: %s/%d\nevent: %s\ndata: %s\n\n", run, n, event, raw)
 		})
-		err := s.sendFrame(": run %s\n\n", run.ID)
+		err := s.sendFrame(": run %s\n\n", run)
 		if err == nil {
-			err = a.followRun(r.Context(), run.ID, q.advance, s.keepAlive)
+			err = a.followRun(r.Context(), run, q.advance, s.keepAlive)
 		}
 		if err != nil && r.Context().Err() == nil {
-			a.log.Warn("stream of a run broke off", "run", run.ID, "error", err)
+			a.log.Warn("stream of a run broke off", "run", run, "error", err)
 		}
-	}}, nil
+	}}
 }
 
 // streamedRun is the run whose events are asked for, and how many were seen; its error is an
 // answer.
-func (a *API) streamedRun(ctx context.Context, in *streamRequest) (nightcrier.Run, int, error) {
-	if in.LastEventID == "" {
-		run, err := a.callPipeline(ctx, &in.CallRequest)
+func (a *API) streamedRun(ctx context.Context, last string, c Call, body CallBody) (nightcrier.Run, int, error) {
+	if last == "" {
+		run, err := a.startCall(ctx, c, body)
 		return run, 0, err
 	}
-	id, number, _ := strings.Cut(in.LastEventID, "/")
+	id, number, _ := strings.Cut(last, "/")
 	seen, err := strconv.Atoi(number)
 	if err != nil || seen < 0 {
-		return nightcrier.Run{}, 0, newProblem(nightcrier.Invalid, fmt.Sprintf("Last-Event-ID is %q: send the id of an event of such a stream, or leave it out to start a run", in.LastEventID))
+		return nightcrier.Run{}, 0, newProblem(nightcrier.Invalid, fmt.Sprintf("Last-Event-ID is %q: send the id of an event of such a stream, or leave it out to start a run", last))
 	}
 	run, err := a.readRun(ctx, id)
-	if err == nil && run.Pipeline != in.Name {
+	if err == nil && !c.names(run.Pipeline) {
 		err = newProblem(nightcrier.NotFound, "run "+id+" is one of the pipeline "+run.Pipeline)
 	}
 	return run, seen, err

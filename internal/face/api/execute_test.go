@@ -71,7 +71,12 @@ func (p *played) start(ctx context.Context, c Call) (nightcrier.Run, error) {
 // post asks for something in the background; what comes of it is read from the answer.
 func (p *played) post(action, body, last string) *http.Response {
 	p.Helper()
-	req, err := http.NewRequestWithContext(p.Context(), http.MethodPost, p.server.URL+path("pipelines", "build", action), strings.NewReader(body))
+	return p.postAt("pipelines/build/"+action, body, last)
+}
+
+func (p *played) postAt(at, body, last string) *http.Response {
+	p.Helper()
+	req, err := http.NewRequestWithContext(p.Context(), http.MethodPost, p.server.URL+path(at), strings.NewReader(body))
 	p.must(err)
 	req.Header.Set("Content-Type", "application/json")
 	if last != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -18,7 +19,7 @@ const maxSummary = 4 << 10
 // ExecutionRow is a run of a pipeline as the older platform showed it.
 type ExecutionRow struct {
 	ExecutionID   string          `json:"execution_id" doc:"The id of the run"`
-	Skill         string          `json:"skill" doc:"The pipeline"`
+	Skill         string          `json:"skill" doc:"The skill with its domain, where the run is one of a skill alone; else the pipeline"`
 	Timestamp     time.Time       `json:"timestamp"`
 	InputSummary  json.RawMessage `json:"input_summary,omitempty" doc:"The input; absent in a list when it is long"`
 	OutputSummary json.RawMessage `json:"output_summary,omitempty" doc:"What the last step delivered; absent in a list when it is long"`
@@ -49,7 +50,7 @@ const (
 )
 
 type executionQuery struct {
-	Skill       string `query:"skill" maxLength:"253" doc:"The pipeline"`
+	Skill       string `query:"skill" maxLength:"253" doc:"A skill with its domain, or a pipeline"`
 	Outcome     string `query:"outcome" enum:"running,pending_review,error"`
 	TriggeredBy string `query:"triggered_by" maxLength:"512"`
 	Limit       int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
@@ -95,7 +96,7 @@ type listOf[T any] struct {
 
 func (a *API) listExecutions(ctx context.Context, q *executionQuery) (*listOf[ExecutionRow], error) {
 	rows := []ExecutionRow{}
-	f := store.RunFilter{Pipeline: q.Skill, TriggeredBy: q.TriggeredBy, Limit: 200}
+	f := store.RunFilter{Pipeline: pipelineOf(q.Skill), TriggeredBy: q.TriggeredBy, Limit: 200}
 	if q.Outcome == isGood {
 		f.Outcome = nightcrier.StateSuccess
 	}
@@ -122,6 +123,14 @@ func (a *API) listExecutions(ctx context.Context, q *executionQuery) (*listOf[Ex
 	return &listOf[ExecutionRow]{rows}, nil
 }
 
+// pipelineOf is the pipeline of the runs of a skill, or of the pipeline, that is shown by that name.
+func pipelineOf(shown string) string {
+	if !strings.Contains(shown, "/") {
+		return shown
+	}
+	return nightcrier.SkillPrefix + strings.TrimPrefix(shown, NoDomain+"/")
+}
+
 func unlessLong(doc json.RawMessage) json.RawMessage {
 	if len(doc) > maxSummary {
 		return nil
@@ -143,7 +152,7 @@ func (a *API) getExecution(ctx context.Context, in *runID) (*body[ExecutionDetai
 
 // newExecutionRow shows a run, and what its steps came to.
 func (a *API) newExecutionRow(ctx context.Context, run nightcrier.Run) (row ExecutionRow, steps []ExecutedStep, err error) {
-	row = ExecutionRow{ExecutionID: run.ID, Skill: run.Pipeline, Timestamp: run.QueuedAt, Outcome: outcomeOf(run), CostUSD: run.CostUSD,
+	row = ExecutionRow{ExecutionID: run.ID, Skill: shownSkill(run.Pipeline), Timestamp: run.QueuedAt, Outcome: outcomeOf(run), CostUSD: run.CostUSD,
 		TriggeredBy: run.TriggeredBy, PendingApprovals: []string{}}
 	if !run.EndedAt.IsZero() {
 		row.LatencyMS = milliseconds(run.EndedAt.Sub(run.QueuedAt))

@@ -32,6 +32,7 @@ type fake struct {
 	cancelled string
 	retried   string
 	toldAgain string
+	sums      []store.RunSum
 }
 
 const (
@@ -153,7 +154,7 @@ func (f *fake) RunInput(_ context.Context, id string) (json.RawMessage, error) {
 	return []byte(`{"app":"shop"}`), f.fail
 }
 
-func (f *fake) RunSums(context.Context) ([]store.RunSum, error) { return nil, f.fail }
+func (f *fake) RunSums(context.Context) ([]store.RunSum, error) { return f.sums, f.fail }
 
 func (f *fake) CancelRun(_ context.Context, id, cause string) (nightcrier.Run, error) {
 	f.cancelled = id + " " + cause

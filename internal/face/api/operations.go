@@ -69,6 +69,7 @@ var operations = map[string]struct {
 	"get-skill":               {ofSkills, "The skill as an agent would get it now.", ofID},
 	"start-skill":             {ofSkills, "The answer is the run, which is queued: one step that executes the skill as it is when the run is admitted.", ofCall},
 	"execute-skill":           {ofSkills, "Starts a run and answers when it has ended, however long that takes. A client that goes away cancels nothing: the run is among the executions.", ofCall},
+	"execute-skill-stream":    {ofSkills, "Starts a run and sends server-sent events: iteration for each call of a tool, and result as the last. With Last-Event-ID nothing is started: the stream goes on behind that event. A dry run is answered at once, as JSON.", ofCall},
 	"list-domains":            {ofSkills, "A domain is there as long as a skill names it.", nil},
 	"get-domain":              {ofSkills, "What stands above its skills, the skills, and where they say that something is to be handed to.", ofID},
 	"start-run":               {ofRuns, "The answer is the run, which is queued. What it does is frozen when it is admitted.", ofCall},

@@ -55,6 +55,13 @@ func newProblem(code nightcrier.Code, detail string) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: detail, Code: code}
 }
 
+// newUnprocessable is an answer to what can be read, and is not to be done.
+func newUnprocessable(detail string) *Problem {
+	p := newProblem(nightcrier.Invalid, detail)
+	p.Status, p.Title = http.StatusUnprocessableEntity, http.StatusText(http.StatusUnprocessableEntity)
+	return p
+}
+
 // problemFor turns err into an answer. The text of an internal error goes to the
 // log only: nobody outside can act on it, and it may tell too much.
 func (a *API) problemFor(ctx context.Context, err error) error {

@@ -62,18 +62,8 @@ func RunEval(ctx context.Context, o Options, e skill.Eval) (r Result, err error)
 		return r, err
 	}
 	defer mocks.stop()
-	cfg := *o.Config
-	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks, cfg.Clusters = dir, config.Secret{}, config.Slack{}, nil, nil
-	cfg.ToolServers = mocks.servers
-	opt := app.Options{Config: &cfg, Logger: o.Logger, Version: o.Version, WorkerCommand: o.WorkerCommand, Secrets: o.Config.Secrets()}
-	if opt.BudgetDir, err = triage.ServersBudget(o.Config); err != nil {
-		return r, err
-	}
-	a, err := app.NewInvestigator(opt)
+	a, err := start(ctx, o, dir, mocks.servers)
 	if err != nil {
-		return r, err
-	}
-	if err := a.Start(ctx); err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, a.Stop(context.WithoutCancel(ctx))) }()
@@ -88,6 +78,67 @@ func RunEval(ctx context.Context, o Options, e skill.Eval) (r Result, err error)
 	return r, nil
 }
 
+// start starts what executes skills in a directory, with these tool servers alone.
+func start(ctx context.Context, o Options, dir string, servers []config.ToolServer) (*app.Investigator, error) {
+	cfg := *o.Config
+	cfg.WorkspaceRoot, cfg.DatabaseURL, cfg.Slack, cfg.Webhooks, cfg.Clusters = dir, config.Secret{}, config.Slack{}, nil, nil
+	cfg.ToolServers = servers
+	opt := app.Options{Config: &cfg, Logger: o.Logger, Version: o.Version, WorkerCommand: o.WorkerCommand, Secrets: o.Config.Secrets()}
+	var err error
+	if opt.BudgetDir, err = triage.ServersBudget(o.Config); err != nil {
+		return nil, err
+	}
+	a, err := app.NewInvestigator(opt)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.Start(ctx)
+}
+
+// RunSkill executes a skill once, without tool servers, and returns what it delivered.
+func RunSkill(ctx context.Context, o Options, input map[string]any) (out json.RawMessage, err error) {
+	dir, cleanup, err := workspace.ChooseRoot("", "nightcrier-skill-")
+	if err != nil {
+		return nil, err
+	}
+	defer cleanup()
+	a, err := start(ctx, o, dir, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, a.Stop(context.WithoutCancel(ctx))) }()
+	run, err := runOnce(ctx, a, o.Name, "nightcrier", input)
+	if err != nil {
+		return nil, err
+	}
+	if run.Outcome != nightcrier.StateSuccess {
+		return nil, nightcrier.Errorf(nightcrier.Unreachable, "the skill %s delivered nothing: %s", o.Name, cmp.Or(run.FailureReason, string(run.Outcome)))
+	}
+	return lastOutput(ctx, a, run.ID)
+}
+
+// runOnce has a skill executed, and waits for its end.
+func runOnce(ctx context.Context, a *app.Investigator, name, by string, input map[string]any) (nightcrier.Run, error) {
+	raw, err := json.Marshal(input)
+	if err != nil {
+		return nightcrier.Run{}, nightcrier.Errorf(nightcrier.Invalid, "the input cannot be JSON: %w", err)
+	}
+	run, err := a.StartRun(ctx, api.Call{Skill: name, Input: raw, By: by, Priority: nightcrier.Warning})
+	if err != nil {
+		return run, err
+	}
+	return awaitRun(ctx, a, run.ID)
+}
+
+// lastOutput is what the last step of a run delivered.
+func lastOutput(ctx context.Context, a *app.Investigator, run string) (out json.RawMessage, err error) {
+	steps, err := a.Store().Steps(ctx, run)
+	for _, s := range steps {
+		out = s.Output
+	}
+	return out, err
+}
+
 // tryOnce has the skill executed once, and checks what came of it.
 func tryOnce(ctx context.Context, a *app.Investigator, name string, e *skill.Eval, mocks *mocks, r *Result) error {
 	input := map[string]any{}
@@ -95,26 +146,14 @@ func tryOnce(ctx context.Context, a *app.Investigator, name string, e *skill.Eva
 		input["prompt"] = e.Prompt
 	}
 	maps.Copy(input, e.Input)
-	raw, err := json.Marshal(input)
-	if err != nil {
-		return nightcrier.Errorf(nightcrier.Invalid, "%s: input_data cannot be JSON: %w", e.File, err)
-	}
 	mocks.forget()
-	run, err := a.StartRun(ctx, api.Call{Skill: name, Input: raw, By: "nightcrier skills test", Priority: nightcrier.Warning})
-	if err == nil {
-		run, err = awaitRun(ctx, a, run.ID)
-	}
+	run, err := runOnce(ctx, a, name, "nightcrier skills test", input)
 	if err != nil {
 		return err
 	}
 	r.CostUSD += run.CostUSD
-	steps, err := a.Store().Steps(ctx, run.ID)
-	if err != nil {
+	if r.Output, err = lastOutput(ctx, a, run.ID); err != nil {
 		return err
-	}
-	r.Output = nil
-	for _, s := range steps {
-		r.Output = s.Output
 	}
 	own, err := toolsOf(ctx, a, run.ID)
 	if err != nil {

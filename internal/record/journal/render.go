@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -160,6 +161,8 @@ func describeEntry(e nightcrier.JournalEntry) (label, text string) {
 		return logLabel(e)
 	case nightcrier.EntryError:
 		return renderEntry(e, "error", errorText)
+	case nightcrier.EntryPhase:
+		return renderEntry(e, "gate", func(p Phase) string { return strconv.Itoa(p.Number) + ": " + p.Gate })
 	}
 	return string(e.Type), string(e.Data)
 }

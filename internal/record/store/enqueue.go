@@ -6,7 +6,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -43,6 +45,7 @@ type NewRun struct {
 	// Key is what may not run twice at once; "" shares with nothing.
 	Key         string
 	Executor    string
+	Model       string
 	Severity    nightcrier.Severity
 	Deadline    time.Time
 	TriggeredBy string
@@ -51,6 +54,18 @@ type NewRun struct {
 	// Policy is QueueBehind when empty. QueueMax is how many runs may wait; 0 sets no limit.
 	Policy   QueuePolicy
 	QueueMax int
+	// Slots is how many runs may have the key at once, which then is one of as many; 0 is one.
+	Slots int
+	// Rates bound how often it may be queued.
+	Rates []Rate
+}
+
+// Rate bounds how often something may be started within a minute: runs of some pipelines together, but for
+// those about incidents.
+type Rate struct {
+	Of        string // for people
+	PerMinute int
+	Pipelines []string
 }
 
 // Enqueued is what became of a new run.
@@ -92,7 +107,7 @@ func (c conn) runInput(id string) (input json.RawMessage, err error) {
 // check refuses what cannot be queued; the error names the field.
 func (n *NewRun) check() error {
 	for field, value := range map[string]string{
-		"id": n.ID, "subject's id": n.Subject.ID, "pipeline": n.Pipeline, "key": n.Key, "executor": n.Executor, "triggeredBy": n.TriggeredBy,
+		"id": n.ID, "subject's id": n.Subject.ID, "pipeline": n.Pipeline, "key": n.Key, "executor": n.Executor, "model": n.Model, "triggeredBy": n.TriggeredBy,
 	} {
 		if len(value) > maxRunName {
 			return nightcrier.Errorf(nightcrier.Invalid, "a run's %s has %d bytes; at most %d are taken", field, len(value), maxRunName)
@@ -125,9 +140,19 @@ func (t *tx) enqueueRun(n NewRun) (Enqueued, error) {
 	if !errors.Is(err, sql.ErrNoRows) {
 		return Enqueued{Run: known, Repeated: true}, err
 	}
+	for _, r := range n.Rates {
+		if err := t.checkRate(r); err != nil {
+			return Enqueued{}, err
+		}
+	}
+	if n.Slots > 1 {
+		if n.Key, err = t.chooseSlot(n.Key, n.Slots); err != nil {
+			return Enqueued{}, err
+		}
+	}
 	n.Subject.Title = text.CutLine(n.Subject.Title, maxRunTitle)
 	run := nightcrier.Run{
-		ID: id, Subject: n.Subject, Pipeline: n.Pipeline, Key: cmp.Or(n.Key, id), Executor: n.Executor, Severity: n.Severity,
+		ID: id, Subject: n.Subject, Pipeline: n.Pipeline, Key: cmp.Or(n.Key, id), Executor: n.Executor, Model: n.Model, Severity: n.Severity,
 		Status: nightcrier.Queued, QueuedAt: t.now, Deadline: truncateTime(n.Deadline), TriggeredBy: n.TriggeredBy,
 	}
 	var e Enqueued
@@ -149,6 +174,44 @@ func (t *tx) enqueueRun(n NewRun) (Enqueued, error) {
 		return e, err // what is under way is not stopped for a run that will not happen
 	}
 	return e, t.supersedeRuns(&e, run, nightcrier.Admitted)
+}
+
+// checkRate refuses what was started as often as it may be.
+func (t *tx) checkRate(r Rate) error {
+	if len(r.Pipelines) == 0 || r.PerMinute < 1 {
+		return nil
+	}
+	args := []any{toMicros(t.now.Add(-time.Minute))}
+	for _, name := range r.Pipelines {
+		args = append(args, name)
+	}
+	var oldest int64
+	err := t.queryRow(`SELECT queued_at FROM runs WHERE queued_at > ? AND subject_kind <> 'incident' AND status <> 'dropped'
+		AND pipeline IN (?`+strings.Repeat(", ?", len(r.Pipelines)-1)+`) ORDER BY queued_at DESC LIMIT 1 OFFSET ?`, append(args, r.PerMinute-1)...).Scan(&oldest)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	again := fromMicros(oldest).Add(time.Minute)
+	return nightcrier.Errorf(nightcrier.Conflict, "%s may be started %s a minute, and was: it may be again in %s, at %s",
+		r.Of, text.CountNoun(r.PerMinute, "time"), max(again.Sub(t.now), 0).Round(time.Second), again.UTC().Format(time.RFC3339))
+}
+
+// chooseSlot is the key of the slot that the fewest open runs have.
+func (t *tx) chooseSlot(key string, slots int) (best string, err error) {
+	least := -1
+	for i := 1; i <= slots && least != 0; i++ {
+		slot, open := fmt.Sprintf("%s#%d", key, i), 0
+		if err := t.queryRow(`SELECT COUNT(*) FROM runs WHERE run_key = ? AND subject_kind <> 'incident' AND status IN ('queued', 'admitted')`, slot).Scan(&open); err != nil {
+			return "", err
+		}
+		if least < 0 || open < least {
+			best, least = slot, open
+		}
+	}
+	return best, nil
 }
 
 // supersedeRuns drops the runs of the pipeline and key of next that are queued, or asks the one that
@@ -226,7 +289,7 @@ func (t *tx) repeatRun(old nightcrier.Run) (nightcrier.Run, error) {
 		return old, err
 	}
 	run := nightcrier.Run{
-		ID: nightcrier.NewID(), Subject: old.Subject, Pipeline: old.Pipeline, Key: old.Key, Executor: old.Executor, Severity: old.Severity,
+		ID: nightcrier.NewID(), Subject: old.Subject, Pipeline: old.Pipeline, Key: old.Key, Executor: old.Executor, Model: old.Model, Severity: old.Severity,
 		Status: nightcrier.Queued, QueuedAt: t.now, RetryOf: old.ID, TriggeredBy: old.TriggeredBy,
 	}
 	if run.Key == old.ID { // it shared with nothing

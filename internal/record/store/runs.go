@@ -480,7 +480,7 @@ func setNonEmpty[T ~string](to *T, v T) {
 	}
 }
 
-const runColumns = `id, subject_kind, subject_id, subject_title, pipeline, run_key, executor, severity, status, reason,
+const runColumns = `id, subject_kind, subject_id, subject_title, pipeline, run_key, executor, model, severity, status, reason,
 	outcome, failure_class, failure_reason, cost_usd, queued_at, admitted_at, ended_at, deadline,
 	retry_of, from_step, triggered_by, cancel_requested, cause, waits_for, waits_text`
 
@@ -489,7 +489,7 @@ func scanRun(row interface{ Scan(...any) error }) (nightcrier.Run, error) {
 	var queued, admitted, ended, deadline int64
 	var cancel int
 	var wait nightcrier.Wait
-	err := row.Scan(&r.ID, &r.Subject.Kind, &r.Subject.ID, &r.Subject.Title, &r.Pipeline, &r.Key, &r.Executor, &r.Severity, &r.Status, &r.Reason,
+	err := row.Scan(&r.ID, &r.Subject.Kind, &r.Subject.ID, &r.Subject.Title, &r.Pipeline, &r.Key, &r.Executor, &r.Model, &r.Severity, &r.Status, &r.Reason,
 		&r.Outcome, &r.FailureClass, &r.FailureReason, &r.CostUSD, &queued, &admitted, &ended, &deadline,
 		&r.RetryOf, &r.FromStep, &r.TriggeredBy, &cancel, &r.Cause, &wait.For, &wait.Text)
 	r.QueuedAt, r.AdmittedAt, r.EndedAt, r.Deadline = fromMicros(queued), fromMicros(admitted), fromMicros(ended), fromMicros(deadline)
@@ -521,8 +521,8 @@ func (t *tx) addRun(r nightcrier.Run, stormID string, input []byte) error {
 		return errors.New("a new run is queued")
 	}
 	_, err := t.execStatement(`INSERT INTO runs (`+runColumns+`, storm_id, input)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', '', '', '', '', 0, ?, 0, 0, ?, ?, ?, ?, 0, '', '', '', ?, ?)`,
-		r.ID, string(r.Subject.Kind), r.Subject.ID, r.Subject.Title, r.Pipeline, r.Key, r.Executor, int(r.Severity),
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', '', '', '', '', 0, ?, 0, 0, ?, ?, ?, ?, 0, '', '', '', ?, ?)`,
+		r.ID, string(r.Subject.Kind), r.Subject.ID, r.Subject.Title, r.Pipeline, r.Key, r.Executor, r.Model, int(r.Severity),
 		toMicros(r.QueuedAt), toMicros(r.Deadline), r.RetryOf, r.FromStep, r.TriggeredBy, stormID, input)
 	return err
 }

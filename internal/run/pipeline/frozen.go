@@ -35,6 +35,10 @@ type SkillPin struct {
 	// may be spent in a run is no part of it; BudgetUSD bounds one execution.
 	Agent     *agent.Spec `json:"agent,omitempty"`
 	BudgetUSD float64     `json:"budget_usd,omitempty"`
+	// PerMinute is how often it may be started within a minute, AtOnce how many runs of it alone may be
+	// under way; 0 is no limit.
+	PerMinute int `json:"per_minute,omitempty"`
+	AtOnce    int `json:"at_once,omitempty"`
 	// Deliverable is what it leaves where the step does not say.
 	Deliverable *Deliverable `json:"deliverable,omitempty"`
 	// Notifications say who is told when a run has ended in which it was used.
@@ -83,6 +87,7 @@ func (s Skills) Pin(found *skill.Skill) (SkillPin, error) {
 		return SkillPin{}, err
 	}
 	pin.Agent, pin.BudgetUSD, pin.Notifications = &spec, found.Settings.BudgetUSD, found.Settings.Notifications
+	pin.PerMinute, pin.AtOnce = found.Settings.PerMinute, found.Settings.AtOnce
 	switch d := found.Settings.Deliver; {
 	case d == nil:
 	case d.Report != "":
@@ -107,7 +112,7 @@ func (l *Library) Freeze(name string, r Resolver) (Frozen, error) {
 	if err != nil {
 		return Frozen{}, err
 	}
-	pins, lacks := e.pinSkills(r)
+	pins, lacks := e.PinSkills(r)
 	if lacks != "" { // whatever it is, it is not there to be used
 		err := nightcrier.Errorf(nightcrier.NotFound, "pipeline %s cannot run: %s", name, lacks)
 		return Frozen{Version: FrozenVersion, Definition: e.Definition, Digest: e.Digest}, err
@@ -115,13 +120,9 @@ func (l *Library) Freeze(name string, r Resolver) (Frozen, error) {
 	return Frozen{Version: FrozenVersion, Definition: e.Definition, Digest: e.Digest, Skills: pins}, nil
 }
 
-// Lacks says in one line what is missing to run it, "" when nothing is.
-func (e *Entry) Lacks(r Resolver) string {
-	_, lacks := e.pinSkills(r)
-	return lacks
-}
-
-func (e *Entry) pinSkills(r Resolver) (pins map[string]SkillPin, lacks string) {
+// PinSkills pins its skills, by the name in their steps, and says in one line what is missing to run
+// it, "" when nothing is.
+func (e *Entry) PinSkills(r Resolver) (pins map[string]SkillPin, lacks string) {
 	pins = map[string]SkillPin{}
 	var missing, said []string
 	for _, name := range e.SkillNames() {

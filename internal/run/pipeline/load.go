@@ -164,10 +164,6 @@ func (l *Library) List() []Entry {
 	return list
 }
 
-// SkillPrefix begins the name of a pipeline that is one step, which executes the skill behind it.
-// No file can have such a name.
-const SkillPrefix = "skill:"
-
 // newSkillEntry is the pipeline of one step that executes a skill.
 func newSkillEntry(name, of string) (*Entry, error) {
 	for _, part := range strings.SplitN(of, "/", 2) {
@@ -190,7 +186,7 @@ const maxSaid = 3
 // Find returns the pipeline of that name. NotFound says where it was looked for, Conflict what is
 // wrong with its file.
 func (l *Library) Find(name string) (*Entry, error) {
-	if of, ok := strings.CutPrefix(name, SkillPrefix); ok {
+	if of, ok := strings.CutPrefix(name, nightcrier.SkillPrefix); ok {
 		return newSkillEntry(name, of)
 	}
 	if e, ok := l.byName[name]; ok {

@@ -70,6 +70,8 @@ type Case struct {
 	// Kinds are those of the objects concerned.
 	Kinds     []string
 	Namespace string
+	// Names are those of the objects concerned.
+	Names []string
 }
 
 // Heard adds to the case what the alert of an event says, if it came from one. A

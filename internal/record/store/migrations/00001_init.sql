@@ -101,6 +101,7 @@ CREATE TABLE runs (
     pipeline         TEXT NOT NULL,
     run_key          TEXT NOT NULL,
     executor         TEXT NOT NULL,
+    model            TEXT NOT NULL,
     severity         INTEGER NOT NULL,
     status           TEXT NOT NULL,
     reason           TEXT NOT NULL,

@@ -63,6 +63,7 @@ var suite = map[string]func(*testing.T, *bench){
 	"run/cancel queued":         cancelQueued,
 	"run/cancel admitted":       cancelAdmitted,
 	"run/retry":                 testRetry,
+	"run/limits of skills":      limitsOfSkills,
 	"subject/life":              subjectLife,
 	"subject/json":              subjectJSON,
 	"subject/refuses":           enqueueRefuses,

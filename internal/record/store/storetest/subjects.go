@@ -421,3 +421,39 @@ func importRuns(t *testing.T, b *bench) {
 	_, err = b.Run(t.Context(), one.Run.ID)
 	wantCode(t, err, nightcrier.NotFound)
 }
+
+// What was queued as often as it may be within a minute is refused until the minute is over; so many runs
+// as have slots do not wait for each other.
+func limitsOfSkills(t *testing.T, b *bench) {
+	n := newCall("")
+	n.Pipeline, n.Key, n.Slots = "skill:shop/builder", "skill:shop/builder", 2
+	n.Rates = []store.Rate{{Of: "the skill shop/builder", PerMinute: 3, Pipelines: []string{"skill:shop/builder", "uses-it"}}}
+	other := n
+	other.Pipeline, other.Key, other.Slots = "uses-it", "", 0
+	var keys []string
+	for _, one := range []store.NewRun{n, n, other} {
+		keys = append(keys, b.enqueueRun(t, one).Run.Key)
+		b.clock.Advance(10 * time.Second)
+	}
+	if keys[0] != "skill:shop/builder#1" || keys[1] != "skill:shop/builder#2" || strings.HasPrefix(keys[2], "skill") {
+		t.Errorf("keys %q", keys)
+	}
+	for _, one := range []store.NewRun{n, other} {
+		_, err := b.EnqueueRun(t.Context(), one)
+		wantCode(t, err, nightcrier.Conflict)
+		if err == nil || !strings.Contains(err.Error(), "the skill shop/builder may be started 3 times a minute, and was: it may be again in 30s, at ") {
+			t.Errorf("%v", err)
+		}
+	}
+	unlimited := n
+	unlimited.Rates = nil
+	b.enqueueRun(t, unlimited)
+	b.clock.Advance(time.Minute)
+	last := b.enqueueRun(t, n).Run
+	if first, second := b.admitRun(t), b.admitRun(t); first.Key == second.Key {
+		t.Errorf("both have %s", first.Key)
+	}
+	if b.readRun(t, last.ID).Status != nightcrier.Queued {
+		t.Error("the last does not wait")
+	}
+}

@@ -124,6 +124,9 @@ func (s *Set) tryAll(ctx context.Context, all []object) ([]standing, error) {
 		if err := s.checkClaims(ctx, o); err != nil {
 			return nil, err
 		}
+		if err := s.checkHosts(ctx, all, o); err != nil {
+			return nil, err
+		}
 		obj, err := s.api.get(ctx, o.kind, o.namespace, o.name)
 		if err != nil {
 			return nil, err
@@ -220,6 +223,51 @@ func (s *Set) checkServices(ctx context.Context, o object) error {
 		}
 	}
 	return nil
+}
+
+// maxIngresses bounds the Ingresses of a namespace that are looked at.
+const maxIngresses = 500
+
+// checkHosts refuses a host that an Ingress of another namespace has, among those of this server: a part of
+// its traffic would come here.
+func (s *Set) checkHosts(ctx context.Context, all []object, o object) error {
+	own := hostsOf(o.body)
+	if o.kind.Name != "Ingress" || len(own) == 0 {
+		return nil
+	}
+	for _, ns := range s.cfg.Policy.Namespaces {
+		if ns == o.namespace {
+			continue
+		}
+		there, more, err := s.api.list(ctx, o.kind, ns, "", maxIngresses)
+		if err != nil {
+			return err
+		}
+		if more {
+			return nightcrier.Errorf(nightcrier.Exhausted, "%s: %s has more than %d Ingresses, so it cannot be seen whether one has the same host", o, ns, maxIngresses)
+		}
+		for _, other := range all {
+			if other.kind.Name == "Ingress" && other.namespace == ns {
+				there = append(there, other.body)
+			}
+		}
+		for _, other := range there {
+			for _, host := range hostsOf(other) {
+				if slices.Contains(own, host) {
+					return nightcrier.Errorf(nightcrier.Refused, "%s: the host %s is that of the Ingress %s/%s: use another host", o, host, ns, kubetool.TextAt(other, "metadata", "name"))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// hostsOf are the hosts that an Ingress claims.
+func hostsOf(ingress map[string]any) (all []string) {
+	for _, rule := range kubetool.ListAt(ingress, "spec", "rules") {
+		all = append(all, kubetool.TextAt(rule, "host"))
+	}
+	return all
 }
 
 // maxClaims bounds the claims of a namespace that are looked at.

@@ -314,6 +314,55 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
+// A host is that of the namespace whose Ingress had it first: another one, also of the same manifest, gets no part
+// of its traffic.
+func TestAHostIsOfOneNamespace(t *testing.T) {
+	b := newBench(t, exampleHosts)
+	second := b.api.Namespace(t)
+	for _, resource := range []string{"roles", "rolebindings"} {
+		all := b.api.Client.Resource(rbacv1.SchemeGroupVersion.WithResource(resource))
+		list, err := all.Namespace(b.ns).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range list.Items {
+			one.SetNamespace(second)
+			one.SetResourceVersion("")
+			if _, err := all.Namespace(second).Create(t.Context(), &one, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	b.cfg.Policy.Namespaces = append(b.cfg.Policy.Namespaces, second)
+	b.restart(t)
+	site := func(ns, name, host string) string {
+		return fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {name: %[2]s, namespace: %[1]s}
+spec: {selector: {app: %[2]s}, ports: [{port: 80}]}
+---
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: %[2]s, namespace: %[1]s}
+spec: {rules: [{host: %[3]s.apps.example.com, http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: %[2]s, port: {number: 80}}}}]}}]}
+`, ns, name, host)
+	}
+	for _, step := range []struct{ manifest, refused string }{
+		{site(b.ns, "a", "shop"), ""},
+		{site(second, "a", "shop"), "shop.apps.example.com is that of the Ingress " + b.ns + "/a"},
+		{site(b.ns, "b", "shop"), ""}, // another path of the same site
+		{site(second, "c", "blog"), ""},
+		{site(b.ns, "d", "new") + "---" + site(second, "d", "new"), "new.apps.example.com is that of the Ingress"},
+		{site(b.ns, "a", "shop"), ""},
+	} {
+		said, err := b.apply(step.manifest)
+		if step.refused == "" && err != nil || step.refused != "" && (nightcrier.CodeOf(err) != nightcrier.Refused || !strings.Contains(err.Error(), step.refused)) {
+			t.Errorf("%s: %s, %v", step.manifest, said, err)
+		}
+	}
+}
+
 // Whoever writes objects as our field manager, but does not apply them, makes them his own.
 func TestObjectsOfANamesake(t *testing.T) {
 	b := newBench(t)

@@ -93,7 +93,7 @@ func (c *Collector) waitsForNode() bool {
 
 // quietDeliverers are the looks at what delivered a workload, which may be gone.
 func (c *Collector) quietDeliverers(m metav1.ObjectMeta) (looks []look) {
-	for _, res := range deliveredBy(m) {
+	for _, res := range scene.DeliveredBy(m) {
 		if _, had := c.had[keyOf(res)]; !had {
 			looks = append(looks, c.quietFetch(res))
 		}

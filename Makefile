@@ -21,7 +21,7 @@ RACE     ?= -race $(COUNTS:%=-gcflags=%=-race=false)
 
 FUZZTIME ?= 10m
 
-.PHONY: test build bench fuzz demo lint kube clis suite prerequisites assets clean
+.PHONY: test build bench fuzz demo lint kube clis suite browser prerequisites assets clean
 
 test: prerequisites assets lint
 	GORACE="atexit_sleep_ms=0 $$GORACE" go run ./tools/runtests $(RACE) -vet=off -p $(PARALLEL) -parallel $(BESIDE) -timeout $(TIMEOUT) $(LONGEST) $(PACKAGES)
@@ -52,10 +52,10 @@ bin/staticcheck: tools/lint/go.sum
 
 # What the tests run against, made once per machine and version, in
 # $$NIGHTCRIER_CACHE or ~/.cache/nightcrier.
-kube clis suite:
+kube clis suite browser:
 	go run ./tools/assets $@
 assets:
-	go run ./tools/assets kube clis suite
+	go run ./tools/assets kube clis suite browser
 
 prerequisites:
 	tools/prerequisites

@@ -31,7 +31,7 @@ func (p *program) demoCommand() *cobra.Command {
 		}
 		o.Open = func(link string) {
 			if open {
-				p.openInBrowser(cmd.Context(), link)
+				p.openInBrowser(link)
 			}
 		}
 		if o.Once && !open {

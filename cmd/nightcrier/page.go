@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"os/exec"
@@ -34,7 +33,7 @@ minutes. Who may read the server's workspace_root may make one.`}
 		}
 		fmt.Fprintln(p.stdout, link)
 		if open {
-			p.openInBrowser(cmd.Context(), link)
+			p.openInBrowser(link)
 		}
 		return nil
 	}
@@ -63,7 +62,7 @@ func pageLink(cfg *config.Config, now time.Time) (string, error) {
 
 // openInBrowser has the desktop show an address or a file. Where that fails, the address was
 // printed.
-func (p *program) openInBrowser(ctx context.Context, address string) {
+func (p *program) openInBrowser(address string) {
 	words := []string{"xdg-open", address}
 	switch runtime.GOOS {
 	case "darwin":
@@ -71,7 +70,7 @@ func (p *program) openInBrowser(ctx context.Context, address string) {
 	case "windows":
 		words = []string{"rundll32", "url.dll,FileProtocolHandler", address}
 	}
-	if err := exec.CommandContext(ctx, words[0], words[1:]...).Start(); err != nil {
+	if err := exec.Command(words[0], words[1:]...).Start(); err != nil {
 		p.printMessage("No browser could be opened (%v): open it yourself.", err)
 	}
 }

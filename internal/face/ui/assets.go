@@ -94,11 +94,20 @@ type zipped struct {
 	out io.WriteCloser
 }
 
-func (z *zipped) Write(b []byte) (int, error) {
+// WriteHeader says that what follows is compressed.
+func (z *zipped) WriteHeader(status int) {
 	if z.out == nil {
 		z.Header().Set("Vary", "Accept-Encoding")
 		z.Header().Set("Content-Encoding", "gzip")
 		z.out, _ = gzip.NewWriterLevel(z.ResponseWriter, gzip.BestSpeed) // a level that there is
+	}
+	z.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (z *zipped) Write(b []byte) (int, error) {
+	if z.out == nil {
+		z.WriteHeader(http.StatusOK)
 	}
 	return z.out.Write(b)
 }

@@ -84,7 +84,7 @@ func (u *UI) showPipelines(w http.ResponseWriter, r *http.Request) error {
 // spendPage is what models cost.
 type spendPage struct {
 	Spending
-	Pipelines []Spent
+	Pipelines []store.RunSum
 	// Bars are the days, the oldest first.
 	Bars []Spent
 }
@@ -109,12 +109,8 @@ func (u *UI) showSpend(w http.ResponseWriter, r *http.Request) error {
 		d.Name, d.Limit = name, s.PerDay
 		p.Bars = append(p.Bars, d)
 	}
-	sums, err := u.opt.Runs.RunSums(r.Context())
-	if err != nil {
+	if p.Pipelines, err = u.opt.Runs.RunSums(r.Context()); err != nil {
 		return err
-	}
-	for _, sum := range sums {
-		p.Pipelines = append(p.Pipelines, Spent{Name: sum.Pipeline, USD: sum.CostUSD, Tokens: int64(sum.Runs)})
 	}
 	return u.render(w, r, "spend", "Spend", p)
 }

@@ -115,6 +115,11 @@ type incidentsPage struct {
 	Spans      []span
 }
 
+// Count is how many incidents have a status.
+func (p incidentsPage) Count(status string) int {
+	return p.Counts.Incidents[nightcrier.IncidentStatus(status)]
+}
+
 func (incidentsPage) liveAt() string { return "/live/incidents" }
 
 func (u *UI) listIncidents(w http.ResponseWriter, r *http.Request) error {

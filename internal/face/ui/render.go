@@ -55,7 +55,7 @@ func (u *UI) parsePages() map[string]*template.Template {
 func (u *UI) words() template.FuncMap {
 	return template.FuncMap{
 		"ago": u.ago, "clock": clockElement, "took": describeDuration, "usd": dollars, "line": func(n int, s string) string { return text.CutLine(s, n) },
-		"mark": severityMark, "toneOf": toneOfStatus, "stateTone": toneOfState, "object": objectOf, "reason": plainWord, "plural": text.CountNoun,
+		"mark": severityMark, "toneOf": toneOfStatus, "stateTone": toneOfState, "object": objectOf, "namespace": func(inc nightcrier.Incident) string { return inc.Namespace() }, "reason": plainWord, "plural": text.CountNoun,
 		"bars": drawBars, "changesDrawn": drawChanges, "graph": drawGraph, "json": showJSON, "tail": u.tailEntry, "untilNow": func(t time.Time) string { return describeDuration(u.opt.Now().Sub(t)) },
 		"add": func(a, b int) int { return a + b }, "plural64": func(n int64, noun string) string { return text.CountNoun(int(n), noun) },
 	}

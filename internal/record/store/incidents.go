@@ -147,8 +147,8 @@ func (t *tx) saveIncident(inc *nightcrier.Incident, from nightcrier.IncidentStat
 	if err != nil {
 		return err
 	}
-	n, err := t.execStatement(`UPDATE incidents SET words = ?, status = ?, severity = ?, condition = ?, last_event_at = ?, cleared_at = ?, caused_by = ?, doc = ? WHERE id = ? AND status = ?`,
-		searchWords(inc), string(inc.Status), int(inc.Severity), string(inc.Condition), toMicros(inc.LastEventAt), toMicros(inc.ClearedAt), inc.CausedBy, doc, inc.ID, string(from))
+	n, err := t.execStatement(`UPDATE incidents SET namespace = ?, words = ?, status = ?, severity = ?, condition = ?, last_event_at = ?, cleared_at = ?, caused_by = ?, doc = ? WHERE id = ? AND status = ?`,
+		inc.Namespace(), searchWords(inc), string(inc.Status), int(inc.Severity), string(inc.Condition), toMicros(inc.LastEventAt), toMicros(inc.ClearedAt), inc.CausedBy, doc, inc.ID, string(from))
 	t.wake = append(t.wake, allIncidents)
 	if err == nil && n != 1 {
 		err = nightcrier.Errorf(nightcrier.Conflict, "incident %s is no longer %s", inc.ID, from)

@@ -38,13 +38,11 @@ CREATE UNIQUE INDEX storms_open ON storms (cluster) WHERE ended_at = 0;
 -- diagnosis is a hash of what an incident came to, cause_key of its cause in its cluster,
 -- and caused_by the incident that came to that first: each '' where there is none.
 -- condition, cleared_at and over_at say whether its fault goes on, look_again_at when the question
--- is to be asked again. words is what a person searches in, in lower case.
+-- is to be asked again.
 CREATE TABLE incidents (
     id            TEXT PRIMARY KEY,
     fingerprint   TEXT NOT NULL,
     cluster       TEXT NOT NULL,
-    namespace     TEXT NOT NULL,
-    words         TEXT NOT NULL,
     status        TEXT NOT NULL,
     severity      INTEGER NOT NULL,
     created_at    BIGINT NOT NULL,

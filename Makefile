@@ -21,7 +21,7 @@ RACE     ?= -race $(COUNTS:%=-gcflags=%=-race=false)
 
 FUZZTIME ?= 10m
 
-.PHONY: test build bench fuzz demo lint kube clis suite browser prerequisites assets clean
+.PHONY: pages test build bench fuzz demo lint kube clis suite browser prerequisites assets clean
 
 test: prerequisites assets lint
 	GORACE="atexit_sleep_ms=0 $$GORACE" go run ./tools/runtests $(RACE) -vet=off -p $(PARALLEL) -parallel $(BESIDE) -timeout $(TIMEOUT) $(LONGEST) $(PACKAGES)
@@ -38,6 +38,11 @@ bench:
 # Every fuzz test for a slice of FUZZTIME; what it finds stays in testdata/fuzz as a test.
 fuzz:
 	go run ./tools/fuzz -time $(FUZZTIME) -keep 12
+
+# Pictures of every page, in both themes and two widths, to look at; page.png is that of docs.
+pages:
+	mkdir -p $(CURDIR)/bin/pages
+	NIGHTCRIER_PAGES=$(CURDIR)/bin/pages go test -count=1 -run TestPageOfTheDemo ./e2e
 
 # What is written for one system only would be found by whoever needs another.
 lint: bin/staticcheck

@@ -243,16 +243,20 @@ func (t *Tab) Eval(expression string, to any) {
 	t.do(chromedp.Evaluate(expression, to, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 }
 
-// Shoot keeps a picture of the whole page in the directory that the variable names, for people
-// to look at.
-func (t *Tab) Shoot(variable, name string) {
+// Shoot keeps a picture in the directory that the variable names, for people to look at: of the
+// whole page, or of what the screen shows of it.
+func (t *Tab) Shoot(variable, name string, whole bool) {
 	t.tb.Helper()
 	dir := os.Getenv(variable)
 	if dir == "" {
 		return
 	}
 	var png []byte
-	t.do(chromedp.FullScreenshot(&png, 100))
+	if whole {
+		t.do(chromedp.FullScreenshot(&png, 100))
+	} else {
+		t.do(chromedp.CaptureScreenshot(&png))
+	}
 	if err := os.WriteFile(filepath.Join(dir, name), png, 0o600); err != nil {
 		t.tb.Error(err)
 	}

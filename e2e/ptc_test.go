@@ -80,6 +80,9 @@ func TestAPipelineOfOurOwn(t *testing.T) {
 	if string(rows[0].Output) != `{"route_to":"shop/worker"}` || string(rows[1].Output) != `{"rich_output":{"title":"Pods","status":"healthy","summary":"None."},"summary":"No pods."}` {
 		t.Errorf("%s, then %s", rows[0].Output, rows[1].Output)
 	}
+	if by := rows[0].Executor + ", then " + rows[1].Executor; by != "llm, then ptc" {
+		t.Errorf("it was done by %s", by)
+	}
 	all := m.Requests("it")
 	if all[0].Model != "anthropic/claude-haiku-4.5" || !strings.HasSuffix(all[0].Path, "/chat/completions") || all[2].Model != "claude-sonnet-4-5" || !strings.Contains(all[2].Text, `"to": "shop/worker"`) {
 		t.Errorf("%s asked at %s, then %s:\n%s", all[0].Model, all[0].Path, all[2].Model, all[2].Text)

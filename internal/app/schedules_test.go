@@ -252,6 +252,7 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 		"b": "name: b\nsteps:\n  - skil: dev/walker\n",
 		"h": "name: h\nsteps: [{action: health}]\n",
 		"c": "name: c\nsteps: [{action: health}, {skill: dev/coder}, {skill: dev/walker}]\n",
+		"a": "name: a\nsteps: [{skill: dev/asker}]\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name+".yaml"), []byte(file), 0o600); err != nil {
 			t.Fatal(err)
@@ -259,6 +260,12 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 	}
 	a := callee(t, dir, time.Now)
 	defer a.store.Close()
+	a.cfg.Agent.Provider, a.cfg.Agent.APIKey, a.cfg.Agent.Model = nightcrier.Anthropic, config.NewSecret("key"), "sonnet"
+	asker := filepath.Join(dir, "skills", "dev", "asker")
+	if err := errors.Join(os.MkdirAll(asker, 0o700), os.WriteFile(filepath.Join(asker, "SKILL.md"), []byte("# Ask\n"), 0o600),
+		os.WriteFile(filepath.Join(asker, "agentura.config.yaml"), []byte("skills: [{name: asker, role: specialist, model: anthropic/claude-haiku-4.5}]\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 	coder := filepath.Join(dir, "skills", "dev", "coder")
 	if err := errors.Join(os.MkdirAll(coder, 0o700), os.WriteFile(filepath.Join(coder, "SKILL.md"), []byte("# Code\n"), 0o600),
 		os.WriteFile(filepath.Join(coder, "agentura.config.yaml"), []byte("skills: [{name: coder, role: agent}]\nagent: {executor: codex, max_iterations: 3}\n"), 0o600)); err != nil {
@@ -293,7 +300,7 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 		}
 	}
 	// It waits for whoever does its work.
-	for pipeline, executor := range map[string]string{"p": "claude-code", "h": "builtin", "c": "codex"} {
+	for pipeline, executor := range map[string]string{"p": "claude-code", "h": "builtin", "c": "codex", "a": "llm"} {
 		if r, err := call(pipeline, `{"app":"c"}`); err != nil || r.Executor != executor {
 			t.Errorf("%s is done by %s, %v", pipeline, r.Executor, err)
 		}

@@ -29,7 +29,7 @@ func TestManagersAreTrimmed(t *testing.T) {
 		{"manager":"helm","operation":"Update","time":"2026-01-01T00:00:00Z","fieldsV1":{"f:data":{}}},
 		{"manager":"kubectl-edit","operation":"Update","time":"2026-01-02T00:00:00Z","fieldsV1":{"f:data":{}}},
 		{"manager":"kubelet","operation":"Update","time":"2026-01-03T00:00:00Z","subresource":"status"}]}}`)))
-	want := `{"kind":"ConfigMap","metadata":{"managedFields":[{"manager":"kubectl-edit","operation":"Update","time":"2026-01-02T00:00:00Z"}],"name":"a"}}`
+	want := `{"kind":"ConfigMap","metadata":{"managedFields":[{"manager":"kubectl-edit","operation":"Update","time":"2026-01-02T00:00:00Z"},{"manager":"helm","operation":"Update","time":"2026-01-01T00:00:00Z"}],"name":"a"}}`
 	if strings.TrimSpace(got) != want {
 		t.Errorf("got %s", got)
 	}

@@ -87,6 +87,10 @@ func (c *Collector) readOperators(ctx context.Context, f *scene.Facts) error {
 		if up := scene.ControllerOf(&c.Scene.Autoscalers[i].Object); up.Kind != "" && !up.IsZero() && up.Check() == nil {
 			looks = append(looks, c.quietFetch(up))
 		}
+		target := c.Scene.Autoscalers[i].Object.Spec.ScaleTargetRef
+		if meta, _ := c.Scene.WorkloadOf(nightcrier.Object{Kind: target.Kind, Namespace: c.home, Name: target.Name}); meta != nil && len(looks) < maxOfOperator/10 {
+			looks = append(looks, c.quietDeliverers(*meta)...) // it may write the same number
+		}
 	}
 	if meta, _ := c.Scene.WorkloadOf(f.Mend()); meta != nil {
 		looks = append(looks, c.quietDeliverers(*meta)...)

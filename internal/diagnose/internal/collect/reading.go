@@ -542,24 +542,29 @@ func scrubValue(v any) {
 	}
 }
 
-// trimManagers leaves of an object's managed fields who wrote it last, and when.
+// maxManagers is how many of those who wrote an object are kept.
+const maxManagers = 3
+
+// trimManagers leaves of an object's managed fields who wrote it last, and when, the newest
+// first: several where they are not one.
 func trimManagers(metadata map[string]any) {
 	managed, ok := metadata["managedFields"].([]any)
 	if !ok {
 		return
 	}
-	var last map[string]any
+	var kept []any
 	for _, m := range managed {
 		m, _ := m.(map[string]any)
 		at, _ := m["time"].(string)
 		manager, _ := m["manager"].(string)
-		if newest, _ := last["time"].(string); m["subresource"] != nil || scene.IsOwnController(manager) || at <= newest {
-			continue // times of one form sort as they are written
+		if at != "" && m["subresource"] == nil && !scene.IsOwnController(manager) {
+			kept = append(kept, map[string]any{"manager": manager, "operation": m["operation"], "time": at})
 		}
-		last = map[string]any{"manager": manager, "operation": m["operation"], "time": at}
 	}
-	if delete(metadata, "managedFields"); last != nil {
-		metadata["managedFields"] = []any{last}
+	timeOf := func(m any) string { at, _ := m.(map[string]any)["time"].(string); return at } // times of one form sort as they are written
+	slices.SortStableFunc(kept, func(a, b any) int { return strings.Compare(timeOf(b), timeOf(a)) })
+	if delete(metadata, "managedFields"); len(kept) > 0 {
+		metadata["managedFields"] = kept[:min(len(kept), maxManagers)]
 	}
 }
 

@@ -108,6 +108,7 @@ const (
 	DoUncordon
 	DoScale
 	DoUndo
+	DoRestart
 )
 
 // Command is the command by which a person does it to o, "" where there is none.
@@ -132,6 +133,8 @@ func (d Deed) Command(o nightcrier.Object) string {
 		return kubectl(o, "scale", "--replicas=1")
 	case d == DoUndo && (kind == "deployment" || kind == "statefulset" || kind == "daemonset"):
 		return kubectl(o, "rollout undo")
+	case d == DoRestart && (kind == "deployment" || kind == "statefulset" || kind == "daemonset"):
+		return kubectl(o, "rollout restart")
 	}
 	return ""
 }

@@ -6,6 +6,6 @@ import "nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 // Areas are all that is known here.
 func Areas() []scene.Area {
 	return []scene.Area{
-		certificateRules, configurationRules, crashRules, creationRules, cronRules, dependencyRules, environmentRules, exhaustionRules, filesystemRules, gateRules, imageRules, initContainerRules, jobRules, logRules, memoryRules, probeRules, runningRules, startRules, storeRules,
+		certificateRules, configurationRules, crashRules, creationRules, cronRules, dependencyRules, environmentRules, exhaustionRules, filesystemRules, gateRules, imageRules, initContainerRules, jobRules, logRules, memoryRules, outdatedRules, probeRules, runningRules, startRules, storeRules,
 	}
 }

@@ -111,23 +111,24 @@ func BenchmarkPageWatchers(b *testing.B) {
 	})
 	b.Run("bare", func(b *testing.B) {
 		var mu sync.Mutex
-		changed, tick := make(chan struct{}), ""
+		changed, tick, ticks := make(chan struct{}), "", 0
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			rc := http.NewResponseController(w)
 			_ = rc.Flush()
-			for {
+			for seen := 0; ; {
 				mu.Lock()
-				wait := changed
+				wait, said, now := changed, tick, ticks
 				mu.Unlock()
-				select {
-				case <-r.Context().Done():
-					return
-				case <-wait:
+				if now == seen {
+					select {
+					case <-r.Context().Done():
+						return
+					case <-wait:
+					}
+					continue
 				}
-				mu.Lock()
-				said := tick
-				mu.Unlock()
+				seen = now
 				fmt.Fprintf(w, "data: %s\n\n", said)
 				_ = rc.Flush()
 			}
@@ -136,7 +137,7 @@ func BenchmarkPageWatchers(b *testing.B) {
 		watchStreams(b, watchers, srv, "/", "", func() {
 			said, _ := json.Marshal(fmt.Sprint("tick ", time.Now().UnixNano()))
 			mu.Lock()
-			tick = string(said)
+			tick, ticks = string(said), ticks+1
 			close(changed)
 			changed = make(chan struct{})
 			mu.Unlock()

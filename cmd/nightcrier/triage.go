@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,7 +33,7 @@ const (
 type triageFlags struct {
 	namespace, kubeconfig, context, cluster, event, alert, snapshot, executor, out, level string
 	timeout                                                                               time.Duration
-	everywhere                                                                            bool
+	everywhere, open                                                                      bool
 }
 
 // clusterFlags are the flags that lead to the cluster, for a command that a person copies.
@@ -77,6 +78,7 @@ source would have sent it, with a private store. What it found is printed as a c
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long it may take (default agent.timeout)")
 	cmd.Flags().StringVar(&f.out, "out", "", "directory to keep the workspace in (default a temporary one)")
 	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
+	cmd.Flags().BoolVar(&f.open, "open", false, "show the report in a browser as well")
 	p.formatFlag(cmd, "text", "full", "markdown", "html", "json")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.runTriage(cmd, f, given) }
 	return cmd
@@ -93,6 +95,9 @@ func oneObject(_ *cobra.Command, given []string) error {
 func (p *program) runTriage(cmd *cobra.Command, f triageFlags, given []string) error {
 	line := p.beginProgress()
 	defer line.endLine()
+	if f.everywhere && f.open {
+		return usageError(cmd, errors.New("--open shows one report: leave out -A, and name an object or a namespace"))
+	}
 	if f.everywhere {
 		f.executor = cmp.Or(f.executor, config.Builtin)
 	}
@@ -124,6 +129,11 @@ func (p *program) runTriage(cmd *cobra.Command, f triageFlags, given []string) e
 	}
 	if t.Others > 0 {
 		p.printMessage("This report is about the most severe alert; %d more fire.", t.Others)
+	}
+	if f.open && t.Report != nil {
+		if err := p.openReport(t); err != nil {
+			return err
+		}
 	}
 	return p.printTriage(t, report.Beside{Reported: reportedFault(t.Incident), Rest: restOf(t, o.Out), Look: "give --kubeconfig FILE, or --context", Flags: f.kubectlFlags()})
 }
@@ -300,6 +310,21 @@ func (p *program) printReport(t triage.Result, beside report.Beside) error {
 	}
 	_, err := io.WriteString(p.stdout, page)
 	return err
+}
+
+// openReport keeps the page of a report in a file, and has a browser show it.
+func (p *program) openReport(t triage.Result) error {
+	f, err := os.CreateTemp("", "nightcrier-report-*.html")
+	if err == nil {
+		_, err = f.Write(report.HTML(t.Report, &t.Incident, t.Markdown))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return nightcrier.Errorf(nightcrier.Exhausted, "keep the page of the report: %w", err)
+	}
+	p.printMessage("The page of the report is %s.", f.Name())
+	p.openInBrowser(f.Name())
+	return nil
 }
 
 // resultScreen is the terminal that results go to.

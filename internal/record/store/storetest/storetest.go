@@ -35,6 +35,8 @@ var suite = map[string]func(*testing.T, *bench){
 	"accept/many events":        manyEvents,
 	"condition/nothing":         clearNothing,
 	"condition/waiting":         clearWaiting,
+	"condition/marked":          clearByAPerson,
+	"incidents/searched":        searchIncidents,
 	"condition/stranger":        strangersWord,
 	"condition/stale alerts":    staleAlerts,
 	"condition/closed":          clearClosed,

@@ -44,7 +44,7 @@ func (h *house) asking(keys string, more ...func(*app.Options)) func(token strin
 // asked has ann start the pipeline, and waits until it asks.
 func (h *house) asked(c *client.Client) nightcrier.Approval {
 	h.Helper()
-	run, err := c.StartRun(h.t.Context(), "release", api.CallBody{InputData: []byte(`{"app": "shop"}`)})
+	run, err := c.StartRun(h.t.Context(), "release", "", api.CallBody{InputData: []byte(`{"app": "shop"}`)})
 	h.must(err)
 	wake, stop := h.Store().WatchJournal(run.ID)
 	defer stop()
@@ -105,9 +105,9 @@ func TestAnApprovalOverARestart(t *testing.T) {
 	h := newHouse(t)
 	as := h.asking("{approvers: {ann: ANN, bob: BOB}}")
 	a := h.asked(as(annToken))
-	_, err := as(annToken).StartRun(t.Context(), "release", api.CallBody{UserID: "bob"})
+	_, err := as(annToken).StartRun(t.Context(), "release", "", api.CallBody{UserID: "bob"})
 	h.want(nightcrier.CodeOf(err) == nightcrier.Refused, "ann started a run as bob: %v", err)
-	_, err = as("").StartRun(t.Context(), "release", api.CallBody{UserID: "bob"})
+	_, err = as("").StartRun(t.Context(), "release", "", api.CallBody{UserID: "bob"})
 	h.want(nightcrier.CodeOf(err) == nightcrier.Refused, "nobody known started a run as bob: %v", err)
 	other := h.asked(as(annToken)) // the same key
 	h.must(h.Stop(t.Context()))

@@ -190,16 +190,6 @@ func (d *Definition) AllSteps() iter.Seq2[*Phase, *Step] {
 	}
 }
 
-// AsksPeople says that one of its steps is an approval.
-func (d *Definition) AsksPeople() bool {
-	for _, s := range d.AllSteps() {
-		if s.Approval != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // CountSteps counts them.
 func (d *Definition) CountSteps() int {
 	n := 0

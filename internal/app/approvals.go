@@ -20,20 +20,24 @@ func (a *Investigator) people() run.People {
 }
 
 // checkApprovers refuses a pipeline that asks people whom nobody knows, or too few of them.
-func (a *Investigator) checkApprovers(d *pipeline.Definition) error {
+func (a *Investigator) checkApprovers(d *pipeline.Definition, pins map[string]pipeline.SkillPin) error {
 	for _, s := range d.AllSteps() {
-		if s.Approval == nil {
+		if s.Approval == nil && pins[s.Skill].Approval == "" {
 			continue
 		}
 		if len(a.cfg.Approvals.Approvers) == 0 {
 			return nightcrier.Errorf(nightcrier.Conflict, "pipeline %s asks people, and nobody could answer: name them in approvals.approvers of the configuration", d.Name)
 		}
-		for _, name := range s.Approval.Approvers {
+		asks := pipeline.Approval{}
+		if s.Approval != nil {
+			asks = *s.Approval
+		}
+		for _, name := range asks.Approvers {
 			if !a.isApprover(name) {
 				return nightcrier.Errorf(nightcrier.Conflict, "step %s of pipeline %s asks %s, whom approvals.approvers of the configuration does not name", s.ID, d.Name, name)
 			}
 		}
-		if needed := cmp.Or(s.Approval.Needed, a.cfg.Approvals.Needed); len(s.Approval.Approvers) == 0 && needed > len(a.cfg.Approvals.Approvers) {
+		if needed := cmp.Or(asks.Needed, a.cfg.Approvals.Needed); len(asks.Approvers) == 0 && needed > len(a.cfg.Approvals.Approvers) {
 			return nightcrier.Errorf(nightcrier.Conflict, "step %s of pipeline %s needs %d people to agree, and approvals.approvers of the configuration names fewer", s.ID, d.Name, needed)
 		}
 	}

@@ -87,7 +87,7 @@ func (a *Investigator) completeRun(ctx context.Context, n *store.NewRun) error {
 	if lacks != "" {
 		return nightcrier.Errorf(nightcrier.Conflict, "pipeline %s cannot run: %s", n.Pipeline, lacks)
 	}
-	if err := a.checkApprovers(&found.Definition); err != nil {
+	if err := a.checkApprovers(&found.Definition, pins); err != nil {
 		return err
 	}
 	if step := needsIncident(found.Definition); step != "" {

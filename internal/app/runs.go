@@ -157,7 +157,7 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 		o.Unready = err.Error()
 		return o, nil
 	}
-	if err := a.checkApprovers(&o.Pipeline.Definition); err != nil {
+	if err := a.checkApprovers(&o.Pipeline.Definition, o.Pipeline.Skills); err != nil {
 		o.Unready = err.Error()
 		return o, nil
 	}

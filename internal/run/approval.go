@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,22 +50,45 @@ func (w *Work) doApproval(step *pipeline.Step) error {
 	if len(with) > 0 {
 		ask.Arguments, _ = json.Marshal(with) // it was computed as JSON
 	}
+	a, err := w.askOne(ask)
+	if err != nil || a.ID == "" {
+		return err
+	}
+	by, reason := a.Deciders()
+	w.row.Output, err = json.Marshal(answered{a.ID, a.Status == nightcrier.ApprovalGranted, by, reason})
+	return err
+}
+
+// agreeTo asks people, where its skill says so, whether the agent of the step that is under way may
+// begin, and reports whether it may.
+func (w *Work) agreeTo(given map[string]any) (bool, error) {
+	prompt := w.frozen.Pipeline.Skills[w.step.Skill].Approval
+	if prompt == "" {
+		return true, nil
+	}
+	ask := question{Kind: nightcrier.ApproveStep, Prompt: w.step.Skill + ": " + prompt}
+	ask.Arguments, _ = json.Marshal(given) // it was computed as JSON
+	a, err := w.askOne(ask)
+	return a.Status == nightcrier.ApprovalGranted, err
+}
+
+// askOne asks people one thing. The step has succeeded when they agree, and failed when not; then
+// the answer may be none.
+func (w *Work) askOne(ask question) (nightcrier.Approval, error) {
 	all, why, err := w.askPeople([]question{ask})
 	if err != nil || why != nil {
 		w.failBy(why)
-		return err
+		return nightcrier.Approval{}, err
 	}
 	a := all[0]
-	by, reason := a.Deciders()
 	w.Result = nightcrier.AgentResult{State: nightcrier.StateSuccess}
-	w.row.Output, err = json.Marshal(answered{a.ID, a.Status == nightcrier.ApprovalGranted, by, reason})
 	switch w.row.State = nightcrier.StateSuccess; a.Status {
 	case nightcrier.ApprovalRefused:
 		w.failStep(nightcrier.FailRefused, a.Outcome())
 	case nightcrier.ApprovalExpired:
 		w.failStep(nightcrier.FailTimeout, a.Outcome())
 	}
-	return err
+	return a, nil
 }
 
 // failBy has the step fail that was not to wait any more, if that is why.
@@ -104,6 +128,10 @@ func (w *Work) askPeople(questions []question) ([]nightcrier.Approval, *interrup
 	put, err := Checkpoint(w, "ask"+suffix, func(c context.Context, s *Session) (asked, error) {
 		return s.ask(c, questions, suffix, !w.beside)
 	})
+	var cut *interrupted
+	if errors.As(err, &cut) {
+		return nil, cut, nil
+	}
 	if err != nil || put.Unasked != nil {
 		return nil, put.Unasked, err
 	}
@@ -118,6 +146,9 @@ func (w *Work) askPeople(questions []question) ([]nightcrier.Approval, *interrup
 	_, err = Checkpoint(w, "answer"+suffix, func(c context.Context, s *Session) (bool, error) {
 		return true, s.noteAnswers(c, got, suffix)
 	})
+	if errors.As(err, &cut) {
+		return nil, cut, nil
+	}
 	return got.Approvals, got.Unasked, err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/record/store"
+	"nightcrier.dev/nightcrier/internal/run/pipeline"
 )
 
 // byBob is what bob decides.
@@ -69,6 +70,39 @@ func TestStepsThatAskPeople(t *testing.T) {
 			}
 			if told != 2*len(list) {
 				t.Errorf("the journal tells %d times of %d approvals", told, len(list))
+			}
+		})
+	}
+}
+
+// asking pins a skill whose agent begins only when people agree.
+type asking struct{}
+
+// ResolveSkill implements pipeline.Resolver.
+func (asking) ResolveSkill(name string) (pipeline.SkillPin, error) {
+	return pipeline.SkillPin{Name: name, Digest: "sha256:0", Approval: "Deploy?"}, nil
+}
+
+// The agent of a skill that wants people's approval begins when they agree, and does nothing before.
+func TestASkillThatAsksPeople(t *testing.T) {
+	for name, tt := range map[string]struct {
+		decides func(nightcrier.Approval) nightcrier.Decision
+		rows    []string
+		did     []string
+	}{
+		"approved": {byBob(true, "go"), []string{"a success"}, []string{"a#1"}},
+		"refused":  {byBob(false, "no"), []string{"a failed"}, nil}, // and is not asked again, although it may be tried again
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &site{decides: tt.decides, admits: true, resolver: asking{}}
+			_, rows := s.executed(t, steps("  - {id: a, skill: x/a, on_failure: retry, with: {version: input.n}}\n"), `{"n": 3}`, withPeople(People{Approvers: []string{"bob"}}))
+			if !slices.Equal(rows, tt.rows) || !slices.Equal(s.noted(), tt.did) {
+				t.Errorf("%q, did %q", rows, s.noted())
+			}
+			list, _, err := s.store.Approvals(t.Context(), store.ApprovalFilter{})
+			if err != nil || len(list) != 1 || list[0].Prompt != "x/a: Deploy?" || string(list[0].Arguments) != `{"n":3,"version":3}` {
+				t.Errorf("asked %+v, %v", list, err)
 			}
 		})
 	}
@@ -173,7 +207,8 @@ func TestStepsBesideEachOtherAskPeople(t *testing.T) {
 	}}
 	run, rows := s.executed(t, "name: p\non: manual\nphases:\n  - name: ask\n    type: parallel\n    steps:\n      - {id: east, approval: {prompt: '\"East?\"'}}\n      - {id: west, on_failure: continue, approval: {prompt: '\"West?\"'}}\n      - {id: look, skill: x/look}\n"+
 		"  - name: go\n    steps:\n      - {id: b, skill: x/b, if: 'steps.east.success && !steps.west.success'}\n", "", withPeople(People{Approvers: []string{"bob"}}))
-	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(rows, []string{"east success", "west failed", "look success", "b success"}) || run.WaitsFor != nil {
+	slices.Sort(rows) // those beside each other begin in any order
+	if run.Outcome != nightcrier.StateSuccess || !slices.Equal(rows, []string{"b success", "east success", "look success", "west failed"}) || run.WaitsFor != nil {
 		t.Errorf("%s (%s), %q", run.Outcome, run.FailureReason, rows)
 	}
 }

@@ -94,7 +94,7 @@ func (w *Work) doRounds(phase *pipeline.Phase, step *pipeline.Step) error {
 		if step.Action == "" {
 			w.Result.Usage = before.Plus(w.row.Usage)
 		}
-		if w.row.State == nightcrier.StateSuccess || w.row.State == nightcrier.StateCancelled || step.OnFailure != pipeline.Retry || round == step.Retries {
+		if w.row.State == nightcrier.StateSuccess || w.row.State == nightcrier.StateCancelled || w.row.FailureClass == nightcrier.FailRefused || step.OnFailure != pipeline.Retry || round == step.Retries {
 			return nil
 		}
 		before, w.earlier = before.Plus(w.row.Usage), w.earlier.Plus(w.row.Usage)

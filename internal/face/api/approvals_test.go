@@ -3,10 +3,13 @@ package api
 import (
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/record/journal"
+	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
 // Only somebody known decides, and about what was looked at.
@@ -51,5 +54,45 @@ func TestDecisions(t *testing.T) {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		})
+	}
+}
+
+// A run that waits for people is shown with what it asks, and tells of it in its events.
+func TestARunThatAsksPeople(t *testing.T) {
+	p := newPlayed(t)
+	p.api.opt.Approvals = p.store
+	run, err := p.start(t.Context(), Call{Pipeline: "build", By: "ann"})
+	p.must(err)
+	p.run = run
+	_, err = p.store.AdmitNext(t.Context(), store.Limits{Total: 1, PerKey: 1})
+	p.must(err)
+	p.step(nightcrier.Step{ID: "ask", Uses: "action:approval", State: atWork})
+	a, err := p.store.AskApproval(t.Context(), nightcrier.Approval{ID: "0190a000-0000-7000-8000-00000000000a", RunID: run.ID, Step: "ask", Kind: nightcrier.ApproveCall, Prompt: "apply?", Tool: "apply", Server: "k8s",
+		Arguments: []byte(`{"n":1}`), RequestedBy: "ann", Approvers: []string{"bob"}, Needed: 1}, true)
+	p.must(err)
+	_, err = p.store.NoteProgress(t.Context(), run.ID, store.Progress{WaitsFor: &nightcrier.Wait{For: nightcrier.WaitApproval, Text: "bob"}})
+	p.must(err)
+	p.say("ask", journal.OfApproval(a))
+	shown := ask(p.api, "GET", path("executions", run.ID)).Body.String()
+	for _, want := range []string{`"outcome":"pending_approval"`, `"pending_approvals":[{"approval_id":"` + a.ID + `","prompt":"apply?","tool":"apply","arguments":{"n":1},"server":"k8s","digest":"` + a.Digest + `"}]`} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("%s lacks %s", shown, want)
+		}
+	}
+	a, err = p.store.DecideApproval(t.Context(), a.ID, nightcrier.Decision{By: "bob", Approve: true, Digest: a.Digest})
+	p.must(err)
+	p.say("ask", journal.OfApproval(a))
+	var told []string
+	q := newSequence(p.store, run.ID, func(_ int, event string, data any) error {
+		if of, ok := data.(approval); ok {
+			event += " " + string(of.Status) + " " + of.Outcome
+		}
+		told = append(told, event)
+		return nil
+	})
+	_, err = q.advance(t.Context())
+	p.must(err)
+	if want := []string{"step_started", "approval_requested pending waits for a decision", "approval_decided approved approved by bob"}; !slices.Equal(told, want) {
+		t.Errorf("%q", told)
 	}
 }

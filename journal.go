@@ -22,7 +22,8 @@ const (
 	EntryUsage      EntryType = "usage"
 	EntryLog        EntryType = "log"
 	EntryError      EntryType = "error"
-	EntryPhase      EntryType = "phase" // the gate that ended one
+	EntryPhase      EntryType = "phase"    // the gate that ended one
+	EntryApproval   EntryType = "approval" // people are asked, or have decided
 )
 
 // JournalEntry is one line of a run's journal: append-only, numbered from 1,

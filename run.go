@@ -14,7 +14,7 @@ type RunStatus string
 const (
 	// Queued: waits for admission.
 	Queued RunStatus = "queued"
-	// Admitted: holds a lease; its agent may run, or may still be dying.
+	// Admitted: holds a lease, unless it is parked; its agent may run, or may still be dying.
 	Admitted RunStatus = "admitted"
 	// Finished: ended, holds no lease.
 	Finished RunStatus = "finished"
@@ -89,6 +89,8 @@ type Run struct {
 	// CancelRequested asks the run to stop; Cause says who asked.
 	CancelRequested bool   `json:"cancelRequested,omitempty"`
 	Cause           string `json:"cause,omitempty"`
+	// Parked says that it waits for people and has given its lease back.
+	Parked bool `json:"parked,omitempty"`
 	// WaitsFor is what keeps an open run from going on, nil where nothing does.
 	WaitsFor *Wait `json:"waitsFor,omitempty"`
 	// Steps are there where one run is shown.
@@ -220,7 +222,9 @@ const (
 	FailLost          FailureClass = "lost"
 	FailInvalidOutput FailureClass = "invalid_output"
 	// FailInput is what the run was called with, such as a cluster that there is not.
-	FailInput     FailureClass = "invalid_input"
+	FailInput FailureClass = "invalid_input"
+	// FailRefused is what a person had to agree to, and did not.
+	FailRefused   FailureClass = "refused"
 	FailDisk      FailureClass = "disk"
 	FailTimeout   FailureClass = "timeout"
 	FailCancelled FailureClass = "cancelled"

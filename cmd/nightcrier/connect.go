@@ -118,6 +118,9 @@ func (p *program) connectClient(ctx context.Context, cmd *cobra.Command) (*clien
 	nothing := func() error { return nil }
 	if p.server != "" {
 		c, err := client.HTTP(p.server)
+		if err == nil {
+			c.Token = p.envVariable(api.TokenVariable)
+		}
 		return c, nothing, err
 	}
 	cfg, _, err := p.loadWithWarnings(cmd)
@@ -127,7 +130,9 @@ func (p *program) connectClient(ctx context.Context, cmd *cobra.Command) (*clien
 	socket := filepath.Join(cfg.WorkspaceRoot, api.SocketName)
 	if conn, err := sock.Dial(ctx, socket); err == nil {
 		conn.Close()
-		return client.Unix(socket), nothing, nil
+		c := client.Unix(socket)
+		c.Token = p.envVariable(api.TokenVariable)
+		return c, nothing, nil
 	}
 	s, err := store.OpenReadOnly(ctx, store.Options{URL: cfg.DatabaseURL.Reveal(), Path: filepath.Join(cfg.WorkspaceRoot, "nightcrier.db"),
 		Logger: slog.New(slog.DiscardHandler), Now: p.now})
@@ -149,7 +154,7 @@ func noServer(cfg *config.Config, err error) error {
 
 // offlineAPI answers from a store that no server owns.
 func offlineAPI(cfg *config.Config, s *store.Store) *api.API {
-	return api.New(api.Options{Version: buildVersion().Version, Incidents: s, Events: s, Runs: s, Clusters: idle(cfg.Clusters),
+	return api.New(api.Options{Version: buildVersion().Version, Incidents: s, Events: s, Runs: s, Approvals: s, Clusters: idle(cfg.Clusters),
 		Limits: func() store.Limits {
 			return store.Limits{Total: cfg.MaxConcurrentAgents, PerKey: cfg.MaxConcurrentPerCluster}
 		},

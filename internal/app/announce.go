@@ -131,8 +131,11 @@ func (a *Investigator) TellAgain(ctx context.Context, id string) ([]store.Notifi
 
 // messageOf makes the message of a record anew, as its incident or its run stands now.
 func (a *Investigator) messageOf(ctx context.Context, n store.Notification) (notify.Message, error) {
-	if notify.Kind(n.Kind) == notify.RunEnded {
+	switch notify.Kind(n.Kind) {
+	case notify.RunEnded:
 		return a.runMessageOf(ctx, n)
+	case notify.ApprovalAsked:
+		return a.approvalMessageOf(ctx, n)
 	}
 	inc, err := a.store.Incident(ctx, n.IncidentID)
 	if err != nil {

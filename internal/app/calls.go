@@ -87,6 +87,9 @@ func (a *Investigator) completeRun(ctx context.Context, n *store.NewRun) error {
 	if lacks != "" {
 		return nightcrier.Errorf(nightcrier.Conflict, "pipeline %s cannot run: %s", n.Pipeline, lacks)
 	}
+	if err := a.checkApprovers(&found.Definition, pins); err != nil {
+		return err
+	}
 	if step := needsIncident(found.Definition); step != "" {
 		return nightcrier.Errorf(nightcrier.Conflict, "pipeline %s cannot be called: its step %s is for an incident, and faults open those; `nightcrier triage` looks into an object that you name", n.Pipeline, step)
 	}
@@ -139,7 +142,7 @@ func (a *Investigator) boundRun(n *store.NewRun, pins map[string]pipeline.SkillP
 // needsIncident names a step that only a run about an incident can do, "" for none.
 func needsIncident(d pipeline.Definition) string {
 	for _, s := range d.AllSteps() {
-		if s.Action != "" && s.Action != pipeline.ActionHealth || s.Deliverable != nil && s.Deliverable.Kind == pipeline.Report {
+		if s.Action != "" && s.Action != pipeline.ActionHealth && s.Approval == nil || s.Deliverable != nil && s.Deliverable.Kind == pipeline.Report {
 			return s.ID
 		}
 	}

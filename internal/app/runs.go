@@ -129,6 +129,9 @@ func (a *Investigator) startAdmission(ctx context.Context) error {
 
 // startRun freezes what a run is to do, and hands it to the engine.
 func (a *Investigator) startRun(ctx context.Context, r nightcrier.Run) error {
+	if a.engine.Active(r.ID) {
+		return nil // it has waited for people, and goes on
+	}
 	if !r.AdmittedAt.IsZero() {
 		a.metrics.Admitted(r.AdmittedAt.Sub(r.QueuedAt))
 	}
@@ -148,9 +151,13 @@ func (a *Investigator) newOrder(ctx context.Context, r nightcrier.Run) (run.Orde
 	s.Executor, s.Shell, s.Preload = r.Executor, s.Shell && !agent.LacksKubectl(r.Executor), !a.cfg.Skills.DisableTriagePreload
 	s.SkillsDir, s.TriageScript = a.cfg.Skills.ShownDir(), a.triageScript
 	s.ToolServers, s.Budget = a.cfg.ToolServersOf(r.Cluster()), a.cfg.Budget.Limits()
-	o := run.Order{RunID: r.ID, Subject: r.Subject, Deadline: r.Deadline, Agent: s}
+	o := run.Order{RunID: r.ID, Subject: r.Subject, Deadline: r.Deadline, Agent: s, People: run.People(a.people())}
 	if o.Pipeline, err = a.pipelines.Library().Freeze(r.Pipeline, a.resolverFor(r.Model)); err != nil {
 		o.Pipeline = pipeline.Frozen{Version: pipeline.FrozenVersion, Definition: pipeline.Definition{Name: r.Pipeline}} // which can be read again
+		o.Unready = err.Error()
+		return o, nil
+	}
+	if err := a.checkApprovers(&o.Pipeline.Definition, o.Pipeline.Skills); err != nil {
 		o.Unready = err.Error()
 		return o, nil
 	}

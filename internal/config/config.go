@@ -49,6 +49,7 @@ type Config struct {
 	Sandbox    Sandbox
 	Budget     Budget
 	Slack      Slack
+	Approvals  Approvals
 
 	// Retention is how long a finished workspace is kept; 0 keeps it for ever.
 	Retention time.Duration
@@ -228,6 +229,9 @@ func (c *Config) Secrets() []string {
 	}
 	for _, w := range c.Webhooks {
 		values = append(values, w.Token.Reveal())
+	}
+	for _, token := range c.Approvals.Tokens {
+		values = append(values, token.Reveal())
 	}
 	for _, s := range c.ToolServers {
 		for _, value := range s.Variables {

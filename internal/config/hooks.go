@@ -141,13 +141,13 @@ func (l *loader) checkHooks(cfg *Config) {
 		if w.Cluster == "" && !l.hasProblem(at+".cluster") {
 			l.addProblem(l.hookPlaces[i], at+".cluster", errors.New("is missing: an expression that yields the name of a cluster, such as '\"prod\"'"))
 		}
-		w.Token = l.readToken(cfg, at+".token_env", w.TokenEnv)
+		w.Token = l.readToken(cfg, at+".token_env", w.TokenEnv, "nobody may post")
 	}
 	tokens := slices.ContainsFunc(cfg.Webhooks, func(w Webhook) bool { return w.TokenEnv != "" })
 	for i := range cfg.Clusters {
 		a := &cfg.Clusters[i].Alertmanager
 		a.Given = l.given[fmt.Sprintf("clusters[%d].alertmanager", i)] || a.TokenEnv != "" || len(a.Labels) > 0
-		a.Token = l.readToken(cfg, fmt.Sprintf("clusters[%d].alertmanager.token_env", i), a.TokenEnv)
+		a.Token = l.readToken(cfg, fmt.Sprintf("clusters[%d].alertmanager.token_env", i), a.TokenEnv, "nobody may post")
 		tokens = tokens || a.TokenEnv != ""
 	}
 	if cfg.Listen == "" && cfg.WebhookListen == "" {
@@ -177,8 +177,8 @@ func (l *loader) warnUnreached(cfg *Config) {
 }
 
 // readToken reads the token that a variable holds. Where it holds none, nobody is to
-// be let in: a token was asked for.
-func (l *loader) readToken(cfg *Config, at, variable string) Secret {
+// be let in, as lacking says: a token was asked for.
+func (l *loader) readToken(cfg *Config, at, variable, lacking string) Secret {
 	if variable == "" {
 		return Secret{}
 	}
@@ -187,7 +187,7 @@ func (l *loader) readToken(cfg *Config, at, variable string) Secret {
 	case err != nil:
 		l.problemAt(cfg, at, fmt.Errorf("the value of %s %w", variable, err))
 	case value == "":
-		l.addNeed(cfg, at, fmt.Sprintf("the variable %s is not set: nobody may post", variable))
+		l.addNeed(cfg, at, fmt.Sprintf("the variable %s is not set: %s", variable, lacking))
 	case len(value) < minToken:
 		l.addWarning(cfg.origins[at], at, fmt.Sprintf("the token in %s has less than %d characters: take a longer one, such as openssl rand -hex 32 makes", variable, minToken))
 	}

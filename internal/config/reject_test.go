@@ -21,7 +21,7 @@ var badFiles = []struct {
 	{"unknown key below", "agent:\n  timeuot: 5m\n", "2: agent.timeuot: is not a key: did you mean agent.timeout?"},
 	{"a key of elsewhere", "timeout: 5m", "1: timeout: is not a key here: did you mean agent.timeout?"},
 	{"unknown key of a cluster", oneCluster("mcp: {endpiont: x}"), "2: clusters[0].mcp.endpiont: is not a key: did you mean clusters[0].mcp.endpoint?"},
-	{"nothing near", "zzzzzzzz: 1", "known here are agent, agent_runtime, budget"},
+	{"nothing near", "zzzzzzzz: 1", "known here are agent, agent_runtime, approvals, budget"},
 	{"key twice", "retention: 1h\nretention: 2h", "2: retention: is given a second time"},
 	{"no unit", "dedupe_window: 300", `1: dedupe_window: "300" has no unit: write 300s, 300m or 300h`},
 	{"no duration", "dedupe_window: soon", "is not a duration such as"},

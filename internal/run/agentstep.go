@@ -17,6 +17,9 @@ func (w *Work) doAgentStep(given map[string]any) error {
 		w.failStep(nightcrier.FailInternal, err.Error())
 		return nil
 	}
+	if agreed, err := w.agreeTo(given); err != nil || !agreed {
+		return err
+	}
 	w.place.cluster, w.place.namespace = w.namedCluster()
 	if w.place.cluster != "" && !slices.Contains(w.runner.cfg.Clusters.Names(), w.place.cluster) {
 		w.place.cluster, w.place.namespace = "", "" // any words of whoever called: they are the input's, and none of ours

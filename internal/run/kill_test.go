@@ -58,12 +58,13 @@ phases:
   - name: end
     fan_in_from: look
     steps:
+      - {id: release, approval: {prompt: '"Sum up " + input.service + "?"', approvers: [bob]}}
       - {id: sum, skill: x/plan, agent_id: sum, if: steps.metrics.output.p99 > 1 && input.service == "cart"}
       - {id: notify, action: notify}
 `
 
 func killSite(dir, url string) *site {
-	return &site{dir: dir, url: url, skills: SkillSteps{Copies: skill.Copies{Dir: filepath.Join(dir, "copies")}}, agents: map[string]script{
+	return &site{dir: dir, url: url, decides: byBob(true, "go"), admits: true, skills: SkillSteps{Copies: skill.Copies{Dir: filepath.Join(dir, "copies")}}, agents: map[string]script{
 		"plan": spending(leaving("plan.md")), "logs": spending(failing(9)), "logs~2": spending(words("none")), "metrics": spending(words("no", `{"p99": 4}`)), "sum": spending(words("done")),
 	}}
 }
@@ -162,6 +163,7 @@ func killedAt(t *testing.T, dir, url string, at int) bool {
 	must(err)
 	must(s.close())
 	must(errors.Join(s.gone(), os.RemoveAll(filepath.Join(dir, "pipelines")))) // nothing of them is read again
+	o.People = People{Approvers: []string{"ann", "bob"}}
 	raw, err := json.Marshal(o)
 	must(err)
 	must(os.WriteFile(filepath.Join(dir, "order"), raw, 0o600))
@@ -178,7 +180,7 @@ func killedAt(t *testing.T, dir, url string, at int) bool {
 	must(err)
 	rows, err := s.store.Steps(t.Context(), o.RunID)
 	must(err)
-	if run.Status != nightcrier.Finished || run.Outcome != nightcrier.StateSuccess || len(rows) != 7 {
+	if run.Status != nightcrier.Finished || run.Outcome != nightcrier.StateSuccess || len(rows) != 8 {
 		t.Errorf("killed at point %d: the run is %s, %s (%s), of %d steps", at, run.Status, run.Outcome, run.FailureReason, len(rows))
 	}
 	for _, row := range rows {
@@ -196,6 +198,11 @@ func killedAt(t *testing.T, dir, url string, at int) bool {
 		if n := count(s.noted(), one); n < 1 || n > 2 {
 			t.Errorf("killed at point %d: %s was begun %d times", at, one, n)
 		}
+	}
+	list, _, err := s.store.Approvals(t.Context(), store.ApprovalFilter{RunID: o.RunID})
+	must(err)
+	if len(list) != 1 || list[0].Status != nightcrier.ApprovalGranted || len(list[0].Decisions) != 1 {
+		t.Errorf("killed at point %d: people were asked %+v", at, list)
 	}
 	spent, err := spentOf(filepath.Join(s.root.Path(), BudgetDir), o.RunID)
 	must(err)

@@ -23,6 +23,8 @@ type Order struct {
 	Input json.RawMessage `json:"input,omitempty"`
 	// Delivered are the steps that an earlier run did, which this one begins behind.
 	Delivered []nightcrier.Step `json:"delivered,omitempty"`
+	// People are who can be asked.
+	People People `json:"people,omitzero"`
 	// Deadline is when the run must have ended, zero for no such time.
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Agent is how the agents of the run are started and bounded. Its credentials are no part

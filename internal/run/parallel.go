@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/run/engine"
@@ -32,6 +33,8 @@ type arrived struct {
 	Row nightcrier.Step `json:"row"`
 	// Earlier is what its rounds before that used.
 	Earlier nightcrier.Usage `json:"earlier,omitzero"`
+	// Waited is how long it has waited for people.
+	Waited time.Duration `json:"waited_ns,omitempty"`
 }
 
 // doSideBySide does the steps of a phase at the same time, each as a workflow of its own. What
@@ -81,11 +84,14 @@ func (w *Work) doSideBySide(at int) error {
 	if err != nil {
 		return err
 	}
+	var waited time.Duration
 	for i, step := range steps {
+		waited = max(waited, all[i].Waited)
 		if err := w.keepBeside(step, all[i]); err != nil {
 			return err
 		}
 	}
+	w.addWaited(waited)
 	for i := range phase.Steps { // an earlier run did some
 		w.noteDone(&phase.Steps[i], w.done[phase.Steps[i].ID])
 	}
@@ -130,7 +136,7 @@ func (r *Runner) executeBranch(ctx engine.Context, _ string, input []byte) error
 	if err != nil {
 		return err
 	}
-	w.begun, w.passed, w.done = true, true, b.Done // the run was begun before
+	w.begun, w.passed, w.beside, w.done = true, true, true, b.Done // the run was begun before
 	if w.done == nil {
 		w.done = map[string]nightcrier.Step{}
 	}
@@ -148,5 +154,5 @@ func (r *Runner) executeBranch(ctx engine.Context, _ string, input []byte) error
 	if err := w.showRowsNow(); err != nil {
 		return err
 	}
-	return ctx.Return(arrived{Row: w.row, Earlier: w.earlier})
+	return ctx.Return(arrived{Row: w.row, Earlier: w.earlier, Waited: w.waited})
 }

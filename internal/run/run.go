@@ -61,6 +61,9 @@ type Supervisor interface {
 	Ended(run nightcrier.Run, inc nightcrier.Incident, res nightcrier.AgentResult, asked audit.Summary)
 	// Tell has people told of a run that has ended, as its pipeline wishes, each once.
 	Tell(ctx context.Context, o Order) error
+	// Ask has people told that they are asked, each once. It goes on where it stopped when it is
+	// called again, and says in the log what becomes of it.
+	Ask(ctx context.Context, a nightcrier.Approval)
 	// Journaled is told each entry of a run's journal after it is stored.
 	Journaled(e nightcrier.JournalEntry)
 }

@@ -50,6 +50,10 @@ type site struct {
 	pause time.Duration
 	// launched is called when a worker is there.
 	launched func(spec backend.Spec) error
+	// decides is what people decide, by nobody for not at all.
+	decides func(nightcrier.Approval) nightcrier.Decision
+	// admits says that runs get their leases back, which admission does.
+	admits bool
 	// collect is what the action of that name does beside being counted.
 	collect func(w *Work) (Done, error)
 
@@ -66,7 +70,10 @@ type site struct {
 	mu     sync.Mutex
 	wake   chan struct{}
 	told   atomic.Int32
-	used   atomic.Pointer[nightcrier.Usage] // by the run that ended last
+
+	stop      func()
+	admitting sync.WaitGroup
+	used      atomic.Pointer[nightcrier.Usage] // by the run that ended last
 }
 
 func (s *site) open(ctx context.Context) error {
@@ -99,10 +106,32 @@ func (s *site) open(ctx context.Context) error {
 		},
 	})
 	s.runner.Register(s.engine)
+	if s.admits {
+		admitting, stop := context.WithCancel(context.WithoutCancel(ctx))
+		s.stop = stop
+		s.admitting.Go(func() { s.admitReturning(admitting) })
+	}
 	return s.engine.Launch()
 }
 
+// admitReturning gives runs back the leases that they had while they waited for people.
+func (s *site) admitReturning(ctx context.Context) {
+	for ctx.Err() == nil {
+		if run, err := s.store.AdmitNext(ctx, store.Limits{Total: 9, PerKey: 9}); err == nil && run != nil {
+			continue
+		}
+		select {
+		case <-s.store.QueueChanged():
+		case <-ctx.Done():
+		}
+	}
+}
+
 func (s *site) close() error {
+	if s.stop != nil {
+		s.stop()
+		s.admitting.Wait()
+	}
 	return errors.Join(s.engine.Stop(10*time.Second), s.store.Close(), s.root.Close())
 }
 
@@ -370,6 +399,24 @@ func spending(then script) script {
 				panic(err)
 			}
 		}
+	}
+}
+
+// Ask implements Supervisor: where somebody is there, he decides.
+func (s *site) Ask(ctx context.Context, a nightcrier.Approval) {
+	if s.decides == nil {
+		return
+	}
+	s.point("asked")
+	d := s.decides(a)
+	if d.By == "" {
+		return
+	}
+	d.Digest = a.Digest
+	_, err := s.store.DecideApproval(ctx, a.ID, d)
+	s.point("decided")
+	if err != nil && ctx.Err() == nil {
+		panic(err)
 	}
 }
 

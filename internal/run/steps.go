@@ -94,7 +94,7 @@ func (w *Work) doRounds(phase *pipeline.Phase, step *pipeline.Step) error {
 		if step.Action == "" {
 			w.Result.Usage = before.Plus(w.row.Usage)
 		}
-		if w.row.State == nightcrier.StateSuccess || w.row.State == nightcrier.StateCancelled || step.OnFailure != pipeline.Retry || round == step.Retries {
+		if w.row.State == nightcrier.StateSuccess || w.row.State == nightcrier.StateCancelled || w.row.FailureClass == nightcrier.FailRefused || step.OnFailure != pipeline.Retry || round == step.Retries {
 			return nil
 		}
 		before, w.earlier = before.Plus(w.row.Usage), w.earlier.Plus(w.row.Usage)
@@ -123,7 +123,7 @@ func (w *Work) enter(step *pipeline.Step, round int) {
 			agents++
 		}
 	}
-	w.step, w.parts, w.Order = step, 0, w.frozen
+	w.step, w.parts, w.questions, w.Order = step, 0, 0, w.frozen
 	w.place = place{step: attemptName(step.ID, round+1), id: step.ID, own: step.Action == "" && !step.DeliversReport()}
 	if step.Action == "" {
 		w.place.seat = (agents*maxRounds + round) * workersOfRound
@@ -202,6 +202,9 @@ func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
 	if err != nil {
 		w.failStep(nightcrier.FailInternal, err.Error())
 		return w.ctx.Err()
+	}
+	if step.Approval != nil {
+		return w.doApproval(step)
 	}
 	if step.Action == "" {
 		return w.doAgentStep(given)

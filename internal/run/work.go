@@ -38,6 +38,8 @@ type Work struct {
 	row   nightcrier.Step   // of the attempt that is under way
 	rows  []nightcrier.Step // that are not shown yet
 	parts int               // how many checkpoints it has made
+	// questions is how often the attempt has asked people.
+	questions int
 
 	// begun says that a step before has begun the run, and ended that the run has ended.
 	begun, ended bool
@@ -46,6 +48,9 @@ type Work struct {
 	resumed, passed bool
 	// seated says that its agent is counted among those that work.
 	seated bool
+	// beside says that it is a step beside others, and waited how long it has waited for people.
+	beside bool
+	waited time.Duration
 	// unrecorded says that no checkpoint can be written any more.
 	unrecorded bool
 }

@@ -195,6 +195,8 @@ func (a *announcements) Learn(ctx context.Context, _ string, _ nightcrier.AgentR
 	return a.learn(ctx)
 }
 
+func (a *announcements) Ask(context.Context, nightcrier.Approval) {}
+
 func (a *announcements) Tell(context.Context, run.Order) error { return nil }
 
 func (a *announcements) Ended(_ nightcrier.Run, _ nightcrier.Incident, _ nightcrier.AgentResult, asked audit.Summary) {

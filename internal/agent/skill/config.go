@@ -59,9 +59,10 @@ type Settings struct {
 	Tools []Binding `json:"tools,omitempty"`
 	// Notifications say who is told when a run has ended in which it was used.
 	Notifications []Notification `json:"notifications,omitempty"`
-	// Approval says that a person must agree to what it does; Disabled that it is not to be used.
-	Approval bool `json:"approval,omitempty"`
-	Disabled bool `json:"disabled,omitempty"`
+	// Approval is what people are asked before its agent begins, "" where nobody is; Disabled says
+	// that it is not to be used.
+	Approval string `json:"approval,omitempty"`
+	Disabled bool   `json:"disabled,omitempty"`
 	// Configured says that there is a configuration: then it must be complete.
 	Configured bool `json:"configured,omitempty"`
 }
@@ -93,7 +94,7 @@ type Deliver struct {
 type Binding struct {
 	Server string   `json:"server"`
 	Tools  []string `json:"tools,omitempty"`
-	// Approval are those that a person must agree to; nobody can yet, so a call is refused.
+	// Approval are those that a person must agree to; nobody can be asked while an agent works, so a call is refused.
 	Approval []string `json:"approval,omitempty"`
 	// ReadOnly leaves out those that may change something, also of a server that writes.
 	ReadOnly bool `json:"readOnly,omitempty"`
@@ -202,9 +203,12 @@ func (s *Skill) readConfigured(c section) (block section) {
 	budget := c.below("guardrails").below("budget")
 	set.BudgetUSD = lowest(own.dollars("cost_budget"), own.dollars("cost_budget_per_execution"),
 		budget.dollars("max_per_execution"), budget.dollars("max_cost_per_execution"), budget.dollars("max_cost_per_alert"))
-	if people := c.below("guardrails").below("human_in_loop"); people.isTrue("require_approval") || people.has("required_for") {
-		set.Approval = true
-		c.below("guardrails").add(Refuse, "human_in_loop", "asks for a person's approval, which nobody can give here: take it out, or put the step that needs one into a pipeline of its own")
+	people := c.below("guardrails").below("human_in_loop")
+	if people.isTrue("require_approval") {
+		set.Approval = cmp.Or(people.text("approval_prompt"), "May the agent begin?")
+	}
+	if people.has("required_for") {
+		people.add(Refuse, "required_for", "names roles, which nobody has here: use require_approval, or put an approval before the step in a pipeline")
 	}
 	if verify := c.below("verify"); !verify.has("enabled") || verify.isTrue("enabled") {
 		set.Verify = verify.texts("criteria")

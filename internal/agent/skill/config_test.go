@@ -141,7 +141,8 @@ func TestWhatCannotBeExecuted(t *testing.T) {
 		"a strange role":      {"do", "skills: [{name: x, role: king}]", `its role "king" is none of`},
 		"no bound":            {"do", config("agent: {executor: codex}"), "agentura.config.yaml:2: agent: max_iterations is missing"},
 		"disabled":            {"do", "skills: [{name: x, role: agent, deploy_status: disabled}]", "disabled"},
-		"approval":            {"do", config("agent: {max_iterations: 3}\nguardrails: {human_in_loop: {require_approval: true}}"), "approval"},
+		"approval":            {"do", config("agent: {max_iterations: 3}\nguardrails: {human_in_loop: {require_approval: true}}"), ""},
+		"approval of a role":  {"do", config("agent: {max_iterations: 3}\nguardrails: {human_in_loop: {required_for: [{action: deploy, approver_role: lead}]}}"), "guardrails.human_in_loop.required_for: names roles"},
 		"a schema of no type": {"do", config("agent: {executor: codex, max_iterations: 3}\ndeliver:\n  schema: {type: objct}"), `agentura.config.yaml:4: deliver.schema: is no JSON Schema: its type "objct" is none of array, boolean`},
 		"too much to read":    {strings.Repeat("word ", 60<<10), "", "an agent is given at most"},
 	} {

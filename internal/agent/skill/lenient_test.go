@@ -83,11 +83,11 @@ func TestPhasesAndTheirGates(t *testing.T) {
 // What can be read is not always executed, and the line that is why is named.
 func TestALineSaysWhyItIsRefused(t *testing.T) {
 	s, err := Load("x", fstest.MapFS{"SKILL.md": {Data: []byte("do")}, configFile: {Data: []byte(
-		"skills:\n  - name: x\n    role: agent\n    deploy_status: disabled\nagent: {executor: goose, max_iterations: 2}\nguardrails:\n  human_in_loop: {require_approval: true}\n")}})
+		"skills:\n  - name: x\n    role: agent\n    deploy_status: disabled\nagent: {executor: goose, max_iterations: 2}\nguardrails:\n  human_in_loop: {required_for: [x]}\n")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"refused agentura.config.yaml:4: skills.deploy_status: it is disabled", "refused agentura.config.yaml:7: guardrails.human_in_loop: asks for"} {
+	for _, want := range []string{"refused agentura.config.yaml:4: skills.deploy_status: it is disabled", "refused agentura.config.yaml:7: guardrails.human_in_loop.required_for: names roles"} {
 		if !strings.Contains(saidOf(s), want) {
 			t.Errorf("%s, not %s", saidOf(s), want)
 		}

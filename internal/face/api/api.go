@@ -68,6 +68,9 @@ type Control interface {
 	MarkCleared(ctx context.Context, incidentID, by string) (nightcrier.Incident, error)
 	// Note adds a note; by may be "". The answer is the note as it is kept.
 	Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error)
+	// DecideApproval takes the decision of somebody known. The answer is the approval as it then
+	// stands.
+	DecideApproval(ctx context.Context, id string, d nightcrier.Decision) (nightcrier.Approval, error)
 }
 
 // Clusters tells about fault sources.
@@ -81,6 +84,11 @@ type Options struct {
 	Incidents Incidents
 	Events    Events
 	Runs      Runs
+	Approvals Approvals
+	// Approver is who of those that may decide has a token, "" for nobody, and IsApprover says
+	// whether somebody is called so; both are nil where nobody may decide.
+	Approver   func(token string) string
+	IsApprover func(name string) bool
 	// Limits are those that runs are admitted by now, nil where none are known: then it is
 	// not said what queued runs wait for.
 	Limits func() store.Limits
@@ -141,6 +149,7 @@ func New(opt Options) *API {
 	a.eventRoutes(h)
 	a.journalRoutes(h)
 	a.runRoutes(h)
+	a.approvalRoutes(h)
 	a.pipelineRoutes(h)
 	a.skillRoutes(h)
 	a.executeRoutes(h)
@@ -153,7 +162,9 @@ func New(opt Options) *API {
 }
 
 // ServeHTTP implements http.Handler.
-func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.routed.ServeHTTP(w, r) }
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.routed.ServeHTTP(w, a.withCaller(r))
+}
 
 // EndStreams ends all live streams, and those to come, so that a server can
 // shut down. A client goes on from where it was when the server is back.

@@ -144,7 +144,11 @@ func (a *API) startCall(ctx context.Context, c Call, body CallBody) (nightcrier.
 	if c.Skill == "" && (body.ModelOverride != "" || body.DryRun) {
 		return nightcrier.Run{}, newUnprocessable("model_override and dry_run are of one skill: leave them out, or execute a skill")
 	}
-	c.Model, c.Input, c.By, c.Priority = body.ModelOverride, body.InputData, cmp.Or(body.UserID, "api"), nightcrier.Warning
+	by, err := a.nameCaller(ctx, body.UserID)
+	if err != nil {
+		return nightcrier.Run{}, err
+	}
+	c.Model, c.Input, c.By, c.Priority = body.ModelOverride, body.InputData, cmp.Or(by, "api"), nightcrier.Warning
 	if body.Priority != "" {
 		c.Priority, _ = nightcrier.ParseSeverity(body.Priority)
 	}

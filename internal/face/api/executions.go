@@ -23,14 +23,24 @@ type ExecutionRow struct {
 	Timestamp     time.Time       `json:"timestamp"`
 	InputSummary  json.RawMessage `json:"input_summary,omitempty" doc:"The input; absent in a list when it is long"`
 	OutputSummary json.RawMessage `json:"output_summary,omitempty" doc:"What the last step delivered; absent in a list when it is long"`
-	Outcome       string          `json:"outcome" enum:"running,pending_review,error" doc:"pending_review is one that succeeded"`
+	Outcome       string          `json:"outcome" enum:"running,pending_approval,pending_review,error" doc:"pending_review is one that succeeded, pending_approval one that waits for people"`
 	CostUSD       float64         `json:"cost_usd"`
 	LatencyMS     float64         `json:"latency_ms"`
 	ModelUsed     string          `json:"model_used" doc:"The executors of its steps"`
 	TriggeredBy   string          `json:"triggered_by,omitempty"`
 	Error         string          `json:"error,omitempty"`
-	// No run has any.
-	PendingApprovals []string `json:"pending_approvals"`
+	// PendingApprovals are what it waits for people to decide.
+	PendingApprovals []PendingApproval `json:"pending_approvals"`
+}
+
+// PendingApproval is what people are asked, as the older platform showed it.
+type PendingApproval struct {
+	ApprovalID string          `json:"approval_id"`
+	Prompt     string          `json:"prompt"`
+	Tool       string          `json:"tool,omitempty"`
+	Arguments  json.RawMessage `json:"arguments,omitempty"`
+	Server     string          `json:"server,omitempty"`
+	Digest     string          `json:"digest"`
 }
 
 // ExecutionDetail is one of them.
@@ -45,13 +55,14 @@ type ExecutionDetail struct {
 // The outcomes of an execution, as the older platform calls them.
 const (
 	isRunning = "running"
+	isAsking  = "pending_approval"
 	isGood    = "pending_review"
 	isError   = "error"
 )
 
 type executionQuery struct {
 	Skill       string `query:"skill" maxLength:"253" doc:"A skill with its domain, or a pipeline"`
-	Outcome     string `query:"outcome" enum:"running,pending_review,error"`
+	Outcome     string `query:"outcome" enum:"running,pending_approval,pending_review,error"`
 	TriggeredBy string `query:"triggered_by" maxLength:"512"`
 	Limit       int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
 }
@@ -153,12 +164,17 @@ func (a *API) getExecution(ctx context.Context, in *runID) (*body[ExecutionDetai
 // newExecutionRow shows a run, and what its steps came to.
 func (a *API) newExecutionRow(ctx context.Context, run nightcrier.Run) (row ExecutionRow, steps []ExecutedStep, err error) {
 	row = ExecutionRow{ExecutionID: run.ID, Skill: shownSkill(run.Pipeline), Timestamp: run.QueuedAt, Outcome: outcomeOf(run), CostUSD: run.CostUSD,
-		TriggeredBy: run.TriggeredBy, PendingApprovals: []string{}}
+		TriggeredBy: run.TriggeredBy, PendingApprovals: []PendingApproval{}}
 	if !run.EndedAt.IsZero() {
 		row.LatencyMS = milliseconds(run.EndedAt.Sub(run.QueuedAt))
 	}
 	if row.Outcome == isError {
 		row.Error = run.WhyUnsuccessful()
+	}
+	if row.Outcome == isAsking {
+		if row.PendingApprovals, err = a.listPending(ctx, run.ID); err != nil {
+			return row, nil, err
+		}
 	}
 	if row.InputSummary, err = a.opt.Runs.RunInput(ctx, run.ID); err != nil {
 		return row, nil, err
@@ -178,9 +194,21 @@ func (a *API) newExecutionRow(ctx context.Context, run nightcrier.Run) (row Exec
 	return row, steps, nil
 }
 
+// listPending lists what a run waits for people to decide.
+func (a *API) listPending(ctx context.Context, run string) ([]PendingApproval, error) {
+	all, _, err := a.opt.Approvals.Approvals(ctx, store.ApprovalFilter{RunID: run, Status: nightcrier.ApprovalPending})
+	pending := []PendingApproval{}
+	for _, p := range all {
+		pending = append(pending, PendingApproval{p.ID, p.Prompt, p.Tool, p.CallArguments(), p.Server, p.Digest})
+	}
+	return pending, err
+}
+
 // outcomeOf says how a run stands in the words of the older platform.
 func outcomeOf(run nightcrier.Run) string {
 	switch {
+	case run.Status.Open() && run.WaitsFor != nil && run.WaitsFor.For == nightcrier.WaitApproval:
+		return isAsking
 	case run.Status.Open():
 		return isRunning
 	case run.Outcome == nightcrier.StateSuccess:

@@ -16,6 +16,8 @@ import (
 
 // fake stands in for the store and the app.
 type fake struct {
+	approval  nightcrier.Approval
+	askedFor  store.ApprovalFilter
 	mu        sync.Mutex
 	incidents map[string]nightcrier.Incident
 	reports   map[string]string
@@ -229,6 +231,30 @@ func (f *fake) Retry(_ context.Context, id, executor string) (nightcrier.Run, er
 	return f.runs[run1], f.fail
 }
 
+func (f *fake) DecideApproval(_ context.Context, id string, d nightcrier.Decision) (nightcrier.Approval, error) {
+	a, err := f.Approval(context.Background(), id)
+	d.At = start
+	if err == nil {
+		err = a.Decide(d)
+	}
+	return a, err
+}
+
+func (f *fake) Approval(_ context.Context, id string) (nightcrier.Approval, error) {
+	if id != f.approval.ID {
+		return nightcrier.Approval{}, nightcrier.Errorf(nightcrier.NotFound, "there is no approval %s", id)
+	}
+	return f.approval, nil
+}
+
+func (f *fake) Approvals(_ context.Context, q store.ApprovalFilter) ([]nightcrier.Approval, string, error) {
+	f.askedFor = q
+	if f.approval.ID == "" || q.Status != "" && q.Status != f.approval.Status {
+		return nil, "", nil
+	}
+	return []nightcrier.Approval{f.approval}, "next", nil
+}
+
 func (f *fake) TellAgain(_ context.Context, id string) ([]store.Notification, error) {
 	f.toldAgain = id
 	return []store.Notification{{ID: "n2", IncidentID: id, Channel: "slack", Kind: store.OutcomeTold, Key: "k", State: store.NotificationPending, CreatedAt: start}}, f.fail
@@ -244,7 +270,7 @@ func (f *fake) Statuses() []nightcrier.SourceStatus {
 
 func (f *fake) api(t *testing.T, change ...func(*Options)) *API {
 	t.Helper()
-	opt := Options{Version: "test", Incidents: f, Events: f, Runs: f, Limits: func() store.Limits { return store.Limits{Total: 1, PerKey: 1} }, Control: f, Clusters: f, Logger: slog.New(slog.DiscardHandler),
+	opt := Options{Version: "test", Incidents: f, Events: f, Runs: f, Approvals: f, Limits: func() store.Limits { return store.Limits{Total: 1, PerKey: 1} }, Control: f, Clusters: f, Logger: slog.New(slog.DiscardHandler),
 		Ready: func(context.Context) error { return f.fail },
 		Markdown: func(_ context.Context, inc nightcrier.Incident, raw []byte) ([]byte, error) {
 			return []byte("# Report of " + inc.ID), nil

@@ -12,6 +12,7 @@ import (
 const (
 	ofIncidents = "incidents"
 	ofRuns      = "runs"
+	ofApprovals = "approvals"
 	ofSkills    = "skills"
 	ofEvents    = "events"
 	ofClusters  = "clusters"
@@ -33,12 +34,14 @@ func describeAPI(doc *huma.OpenAPI) {
 		{Name: ofIncidents, Description: "Faults that are or were looked into, with their investigations and reports"},
 		{Name: ofSkills, Description: "What agents can be asked to do"},
 		{Name: ofRuns, Description: "Executions of pipelines, whatever they are about"},
+		{Name: ofApprovals, Description: "What runs ask people before they go on"},
 		{Name: ofEvents, Description: "What arrived, and what became of it"},
 		{Name: ofClusters, Description: "The clusters, and whether their faults are received"},
 		{Name: ofWebhooks, Description: "What others post"},
 	}
 	doc.Components.SecuritySchemes = map[string]*huma.SecurityScheme{senderToken: {Type: "http", Scheme: "bearer",
-		Description: "The token of one sender of webhooks. On listen it is asked for if the configuration names one, on webhook_listen always."}}
+		Description: "The token of one sender of webhooks. On listen it is asked for if the configuration names one, on webhook_listen always."},
+		approverToken: {Type: "http", Scheme: "bearer", Description: "The token of one of approvals.approvers. With it a run is started in that name, and approvals are decided."}}
 	doc.Security = []map[string][]string{} // whoever may open the socket may ask
 }
 
@@ -65,6 +68,10 @@ var operations = map[string]struct {
 	"stream-run-journal":      {ofRuns, "As the journal of an incident.", ofID},
 	"cancel-run":              {ofRuns, "A queued run is dropped at once; one under way ends when its agent is gone.", append([]int{http.StatusConflict}, ofID...)},
 	"retry-run":               {ofRuns, "The answer is the new run. With fromStep it begins with what the steps before delivered.", append([]int{http.StatusConflict}, ofID...)},
+	"list-approvals":          {ofApprovals, "A page of approvals; nextCursor asks for the one behind it.", []int{http.StatusBadRequest}},
+	"get-approval":            {ofApprovals, "What is asked, with the exact arguments of a call, who may decide and who has.", ofID},
+	"approve":                 {ofApprovals, "Who may decide and is not who started the run agrees to what the digest is of. With other arguments the call is made with those, and who agreed before is asked again.", append([]int{http.StatusConflict}, ofID...)},
+	"refuse":                  {ofApprovals, "One refusal is enough. Who asked goes on with the reason.", append([]int{http.StatusConflict}, ofID...)},
 	"list-pipelines":          {ofRuns, "Those of the configured directory and of the product, as they are now. A run executes them as they were when it was admitted.", nil},
 	"list-skills":             {ofSkills, "Those that the sources have now. One that cannot be read, or not be executed, says why in lacks.", nil},
 	"get-skill":               {ofSkills, "The skill as an agent would get it now.", ofID},

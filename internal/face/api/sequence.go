@@ -23,6 +23,8 @@ const (
 	agentCompleted = "agent_completed"
 	iteration      = "iteration"
 	pipelineDone   = "pipeline_done"
+	asksPeople     = "approval_requested"
+	peopleDecided  = "approval_decided"
 )
 
 // sequence makes the events of a run out of its journal and its steps. Whoever makes it, while
@@ -108,9 +110,30 @@ func (q *sequence) takeEntry(ctx context.Context, e nightcrier.JournalEntry) err
 			return err
 		}
 	}
-	if e.Type != nightcrier.EntryToolCall {
-		return nil
+	switch e.Type {
+	case nightcrier.EntryApproval:
+		return q.takeApproval(name, e)
+	case nightcrier.EntryToolCall:
+		return q.takeCall(name, e)
 	}
+	return nil
+}
+
+// takeApproval makes the event that people are asked, or have decided.
+func (q *sequence) takeApproval(name string, e nightcrier.JournalEntry) error {
+	a, err := journal.Decode[journal.Approval](e)
+	if err != nil {
+		return err
+	}
+	event := asksPeople
+	if a.Status != nightcrier.ApprovalPending {
+		event = peopleDecided
+	}
+	return q.make(event, approval{q.placeOf(name), a.ID, a.Kind, a.Status, a.Prompt, a.Tool, a.Arguments, a.Server, a.Digest, a.Approvers, a.Outcome, e.Time.UTC()})
+}
+
+// takeCall makes the event of a call of a tool.
+func (q *sequence) takeCall(name string, e nightcrier.JournalEntry) error {
 	call, err := journal.Decode[journal.ToolCall](e)
 	if err != nil {
 		return err
@@ -303,6 +326,22 @@ type iterated struct {
 	ToolInput  json.RawMessage `json:"tool_input"`
 	ToolOutput string          `json:"tool_output"` // as ever empty
 	Timestamp  time.Time       `json:"timestamp"`
+}
+
+// approval is what people are asked, or have decided.
+type approval struct {
+	place
+	ApprovalID string                    `json:"approval_id"`
+	Kind       nightcrier.ApprovalKind   `json:"kind"`
+	Status     nightcrier.ApprovalStatus `json:"status"`
+	Prompt     string                    `json:"prompt"`
+	Tool       string                    `json:"tool,omitempty"`
+	Arguments  json.RawMessage           `json:"arguments,omitempty"`
+	Server     string                    `json:"server,omitempty"`
+	Digest     string                    `json:"digest"`
+	Approvers  []string                  `json:"approvers,omitempty"`
+	Outcome    string                    `json:"outcome"`
+	Timestamp  time.Time                 `json:"timestamp"`
 }
 
 // stepEnd is what a step came to, without what it delivered.

@@ -26,6 +26,8 @@ const (
 	BreakerClosed Kind = "breaker_up"
 	// RunEnded: a run ended whose pipeline, or a skill of it, says that people are told.
 	RunEnded Kind = "run_ended"
+	// ApprovalAsked: a run waits for people to decide.
+	ApprovalAsked Kind = "approval"
 	// BudgetReached: a day's budget is used up, or cannot be counted.
 	BudgetReached Kind = "budget"
 )
@@ -55,6 +57,8 @@ type Message struct {
 	Breaker *Breaker
 	Budget  *Budget
 	Run     *Run
+	// Approval is what people are asked.
+	Approval *nightcrier.Approval
 }
 
 // Run is a run that has ended, with the last attempt of each of its steps.
@@ -96,6 +100,11 @@ type Budget struct {
 // cluster.
 func BudgetOf(b Budget) Message {
 	return Message{Kind: BudgetReached, Key: string(BudgetReached) + "/" + b.Day + "/" + b.Cluster, Budget: &b}
+}
+
+// ApprovalOf makes the message that people are asked.
+func ApprovalOf(a nightcrier.Approval) Message {
+	return Message{Kind: ApprovalAsked, Key: string(ApprovalAsked) + "/" + a.ID, RunID: a.RunID, Approval: &a}
 }
 
 // OutcomeOf makes the message that an investigation ended. The report may be nil.

@@ -161,6 +161,8 @@ func describeEntry(e nightcrier.JournalEntry) (label, text string) {
 		return logLabel(e)
 	case nightcrier.EntryError:
 		return renderEntry(e, "error", errorText)
+	case nightcrier.EntryApproval:
+		return renderEntry(e, "approval", approvalText)
 	case nightcrier.EntryPhase:
 		return renderEntry(e, "gate", func(p Phase) string { return strconv.Itoa(p.Number) + ": " + p.Gate })
 	}

@@ -112,7 +112,7 @@ func (s *Store) Event(ctx context.Context, id string) (nightcrier.Event, error) 
 
 // Prune deletes what a retention no longer covers: events received before the
 // given time, but for the one that opened an incident and those of open
-// incidents, and the journals and steps of runs that ended before it. Incidents, their runs,
+// incidents, and the journals, steps and approvals of runs that ended before it. Incidents, their runs,
 // opening events and reports stay; of runs about anything else nothing does. It
 // returns how many events went.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
@@ -139,6 +139,7 @@ func (t *tx) pruneRuns(before time.Time) error {
 	const ended = `status IN ('finished', 'dropped') AND ended_at > 0 AND ended_at < ?`
 	for _, statement := range []string{
 		`DELETE FROM journal WHERE run_id IN (SELECT id FROM runs WHERE ` + ended + `)`,
+		`DELETE FROM approvals WHERE run_id IN (SELECT id FROM runs WHERE ` + ended + `)`,
 		`DELETE FROM steps WHERE run_id IN (SELECT id FROM runs WHERE ` + ended + `)`,
 		`DELETE FROM runs WHERE subject_kind <> 'incident' AND ` + ended,
 		`DELETE FROM schedule_ticks WHERE at < ?`,

@@ -49,7 +49,7 @@ func (s *Store) ImportRuns(ctx context.Context, all []PastRun) (imported int, er
 		for _, p := range all {
 			r := p.Run
 			n, err := t.execStatement(`INSERT INTO runs (`+runColumns+`, storm_id, input)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'finished', '', ?, ?, ?, ?, ?, ?, ?, 0, '', '', ?, 0, '', '', '', '', ?) ON CONFLICT (id) DO NOTHING`,
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'finished', '', ?, ?, ?, ?, ?, ?, ?, 0, '', '', ?, 0, '', '', '', 0, '', ?) ON CONFLICT (id) DO NOTHING`,
 				r.ID, string(r.Subject.Kind), r.Subject.ID, r.Subject.Title, r.Pipeline, r.Key, r.Executor, r.Model, int(r.Severity),
 				string(r.Outcome), string(r.FailureClass), r.FailureReason, r.CostUSD, toMicros(r.QueuedAt), toMicros(r.QueuedAt), toMicros(r.EndedAt), r.TriggeredBy, []byte(p.Input))
 			if err != nil {

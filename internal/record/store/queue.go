@@ -23,7 +23,8 @@ type Limits struct {
 }
 
 // AdmitNext gives a lease to the most severe, then oldest, queued run that the
-// limits allow, and returns it; nil when there is none. The choice and the lease
+// limits allow, and returns it; nil when there is none. A run that was answered what it
+// asked people goes first, and gets back the lease that it had given up. The choice and the lease
 // are one statement of the store's only writer, so no two callers can overlap.
 func (s *Store) AdmitNext(ctx context.Context, l Limits) (*nightcrier.Run, error) {
 	if l.Total <= 0 || l.PerKey <= 0 {
@@ -38,14 +39,14 @@ func (s *Store) AdmitNext(ctx context.Context, l Limits) (*nightcrier.Run, error
 				args = append(args, executor)
 			}
 		}
-		run, err := scanRun(t.queryRow(`UPDATE runs SET status = 'admitted', admitted_at = ? WHERE status = 'queued' AND id = (
-			SELECT id FROM runs WHERE status = 'queued'
+		run, err := scanRun(t.queryRow(`UPDATE runs SET admitted_at = CASE status WHEN 'queued' THEN ? ELSE admitted_at END, status = 'admitted', parked = 0 WHERE id = (
+			SELECT id FROM runs WHERE (status = 'queued' OR (status = 'admitted' AND parked = `+formatInt(returning)+`))
 				AND ((subject_kind = 'incident' AND run_key NOT IN (
-						SELECT run_key FROM runs WHERE status = 'admitted' AND subject_kind = 'incident' GROUP BY run_key HAVING COUNT(*) >= ?))
+						SELECT run_key FROM runs WHERE status = 'admitted' AND parked = 0 AND subject_kind = 'incident' GROUP BY run_key HAVING COUNT(*) >= ?))
 					OR (subject_kind <> 'incident' AND run_key NOT IN (
-						SELECT run_key FROM runs WHERE status = 'admitted' AND subject_kind <> 'incident')))`+open+`
-				AND (SELECT COUNT(*) FROM runs WHERE status = 'admitted') < ?
-			ORDER BY severity DESC, queued_at, id LIMIT 1)
+						SELECT run_key FROM runs WHERE status = 'admitted' AND parked = 0 AND subject_kind <> 'incident')))`+open+`
+				AND (SELECT COUNT(*) FROM runs WHERE status = 'admitted' AND parked = 0) < ?
+			ORDER BY parked DESC, severity DESC, queued_at, id LIMIT 1)
 			RETURNING `+runColumns, append(args, l.Total)...))
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
@@ -60,7 +61,8 @@ func (s *Store) AdmitNext(ctx context.Context, l Limits) (*nightcrier.Run, error
 	return admitted, nil
 }
 
-// LeasedRuns lists the runs that hold a lease, in the order of admission: at
+// LeasedRuns lists the runs that hold a lease, or have given theirs back for as long as they
+// wait for people, in the order of admission: at
 // start they are resumed before anything is admitted.
 func (s *Store) LeasedRuns(ctx context.Context) ([]nightcrier.Run, error) {
 	list, err := s.readConn(ctx).listRuns(`status = 'admitted' ORDER BY admitted_at, id`)

@@ -239,7 +239,10 @@ func (s *Store) FinishRun(ctx context.Context, f Finish) error {
 		}
 		t.queueChanged = true
 		t.wake = append(t.wake, run.ID)
-		_, err = t.execStatement(`UPDATE runs SET status = 'finished', waits_for = '', waits_text = '', ended_at = ?, outcome = ?, failure_class = ?, failure_reason = ?, cost_usd = ?
+		if err := t.withdrawApprovals(run.ID); err != nil {
+			return err
+		}
+		_, err = t.execStatement(`UPDATE runs SET status = 'finished', parked = 0, waits_for = '', waits_text = '', ended_at = ?, outcome = ?, failure_class = ?, failure_reason = ?, cost_usd = ?
 			WHERE id = ? AND status = 'admitted'`, toMicros(t.now), string(f.Outcome), string(f.FailureClass), f.FailureReason, f.CostUSD, run.ID)
 		return err
 	})
@@ -505,18 +508,18 @@ func setNonEmpty[T ~string](to *T, v T) {
 
 const runColumns = `id, subject_kind, subject_id, subject_title, pipeline, run_key, executor, model, severity, status, reason,
 	outcome, failure_class, failure_reason, cost_usd, queued_at, admitted_at, ended_at, deadline,
-	retry_of, from_step, triggered_by, cancel_requested, cause, waits_for, waits_text`
+	retry_of, from_step, triggered_by, cancel_requested, cause, waits_for, waits_text, parked`
 
 func scanRun(row interface{ Scan(...any) error }) (nightcrier.Run, error) {
 	var r nightcrier.Run
 	var queued, admitted, ended, deadline int64
-	var cancel int
+	var cancel, park int
 	var wait nightcrier.Wait
 	err := row.Scan(&r.ID, &r.Subject.Kind, &r.Subject.ID, &r.Subject.Title, &r.Pipeline, &r.Key, &r.Executor, &r.Model, &r.Severity, &r.Status, &r.Reason,
 		&r.Outcome, &r.FailureClass, &r.FailureReason, &r.CostUSD, &queued, &admitted, &ended, &deadline,
-		&r.RetryOf, &r.FromStep, &r.TriggeredBy, &cancel, &r.Cause, &wait.For, &wait.Text)
+		&r.RetryOf, &r.FromStep, &r.TriggeredBy, &cancel, &r.Cause, &wait.For, &wait.Text, &park)
 	r.QueuedAt, r.AdmittedAt, r.EndedAt, r.Deadline = fromMicros(queued), fromMicros(admitted), fromMicros(ended), fromMicros(deadline)
-	r.CancelRequested = cancel != 0
+	r.CancelRequested, r.Parked = cancel != 0, park != 0
 	if wait.For != "" {
 		r.WaitsFor = &wait
 	}
@@ -544,7 +547,7 @@ func (t *tx) addRun(r nightcrier.Run, stormID string, input []byte) error {
 		return errors.New("a new run is queued")
 	}
 	_, err := t.execStatement(`INSERT INTO runs (`+runColumns+`, storm_id, input)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', '', '', '', '', 0, ?, 0, 0, ?, ?, ?, ?, 0, '', '', '', ?, ?)`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', '', '', '', '', 0, ?, 0, 0, ?, ?, ?, ?, 0, '', '', '', 0, ?, ?)`,
 		r.ID, string(r.Subject.Kind), r.Subject.ID, r.Subject.Title, r.Pipeline, r.Key, r.Executor, r.Model, int(r.Severity),
 		toMicros(r.QueuedAt), toMicros(r.Deadline), r.RetryOf, r.FromStep, r.TriggeredBy, stormID, input)
 	return err

@@ -11,6 +11,7 @@ import (
 // where nothing does. For a queued run it is what AdmitNext decides by, the longest lasting
 // first: one that waits for nothing is among the next.
 func (l Limits) WaitOf(run nightcrier.Run, leased []nightcrier.Run) *nightcrier.Wait {
+	leased = slices.DeleteFunc(slices.Clone(leased), func(other nightcrier.Run) bool { return other.Parked })
 	if run.Status != nightcrier.Queued {
 		return run.WaitsFor
 	}

@@ -19,7 +19,7 @@ func TestDocs(t *testing.T) {
 	want := map[string]bool{}
 	for prefix, known := range map[string]keys{
 		"": r.pipelineKeys(r.def), "on.": r.triggerKeys(&Trigger{}), "notifications.": r.notificationKeys(&Notification{}), "concurrency.": r.concurrencyKeys(&Concurrency{}), "phases.": r.phaseKeys(&Phase{}),
-		"steps.": r.stepKeys(&Step{}), "steps.deliverable.": r.deliverableKeys(&Deliverable{}),
+		"steps.": r.stepKeys(&Step{}), "steps.deliverable.": r.deliverableKeys(&Deliverable{}), "steps.approval.": r.approvalKeys(&Approval{}),
 	} {
 		for key := range known {
 			want[prefix+key] = true

@@ -39,6 +39,8 @@ type SkillPin struct {
 	// under way; 0 is no limit.
 	PerMinute int `json:"per_minute,omitempty"`
 	AtOnce    int `json:"at_once,omitempty"`
+	// Approval is what people are asked before its agent begins, "" where nobody is.
+	Approval string `json:"approval,omitempty"`
 	// Deliverable is what it leaves where the step does not say.
 	Deliverable *Deliverable `json:"deliverable,omitempty"`
 	// Notifications say who is told when a run has ended in which it was used.
@@ -87,6 +89,7 @@ func (s Skills) Pin(found *skill.Skill) (SkillPin, error) {
 		return SkillPin{}, err
 	}
 	pin.Agent, pin.BudgetUSD, pin.Notifications = &spec, found.Settings.BudgetUSD, found.Settings.Notifications
+	pin.Approval = found.Settings.Approval
 	pin.PerMinute, pin.AtOnce = found.Settings.PerMinute, found.Settings.AtOnce
 	switch d := found.Settings.Deliver; {
 	case d == nil:

@@ -21,6 +21,8 @@ const (
 	// maxNotifications is more than there are channels and outcomes.
 	maxNotifications = 20
 	maxRetries       = 5
+	maxApprovers     = 20
+	longestWait      = 90 * 24 * time.Hour
 	leastTime        = time.Second
 	longestStep      = 24 * time.Hour
 	longestRun       = 7 * 24 * time.Hour
@@ -137,6 +139,10 @@ func (r *reader) stepKeys(s *Step) keys {
 		"timeout":          readScalar(r, &s.Timeout, parseDuration(leastTime, longestStep)),
 		"budget":           readScalar(r, &s.BudgetUSD, parseBudget),
 		"context_for_next": readScalar(r, &s.ContextForNext, parseBool),
+		"approval": func(n *yaml.Node, path string) {
+			s.Approval, s.Action = &Approval{}, ActionApproval
+			r.readKeys(n, path, r.approvalKeys(s.Approval))
+		},
 		"deliverable": func(n *yaml.Node, path string) {
 			s.Deliverable = &Deliverable{}
 			if n.Kind == yaml.ScalarNode {
@@ -148,6 +154,15 @@ func (r *reader) stepKeys(s *Step) keys {
 				r.addProblem(n.Line, path, errors.New("is a schema and files: keep one"))
 			}
 		},
+	}
+}
+
+func (r *reader) approvalKeys(a *Approval) keys {
+	return keys{
+		"prompt":    readScalar(r, &a.Prompt, checked(someText)),
+		"approvers": r.readWords(&a.Approvers, maxApprovers, checkApprover),
+		"needed":    readScalar(r, &a.Needed, parseCount(1, maxApprovers)),
+		"expires":   readScalar(r, &a.Expires, parseDuration(leastTime, longestWait)),
 	}
 }
 
@@ -207,6 +222,14 @@ func findUnsupported(n *yaml.Node) *yaml.Node {
 		if found := findUnsupported(inner); found != nil {
 			return found
 		}
+	}
+	return nil
+}
+
+// checkApprover takes the name of a person, as approvals.approvers of the configuration has it.
+func checkApprover(s string) error {
+	if s == "" || len(s) > 64 || strings.ContainsFunc(s, text.IsHidden) {
+		return fmt.Errorf("is %s, which names nobody: write a name of approvals.approvers in the configuration", quoteValue(s))
 	}
 	return nil
 }

@@ -147,10 +147,14 @@ func (l *linter) completeStep(s *Step, path string) {
 	line := l.lines[path]
 	has := func(key string) bool { return l.lines[path+"."+key] > 0 }
 	switch {
+	case has("approval") && (has("skill") || has("action")):
+		l.addProblem(line, path, errors.New("has an approval beside what is to be done: make the approval a step before it"))
+		s.Action = ""
+	case has("approval"):
 	case has("skill") && has("action"):
 		l.addProblem(line, path, errors.New("has a skill and an action: make two steps of it"))
 	case !has("skill") && !has("action"):
-		l.addProblem(line, path, fmt.Errorf("lacks skill: write the skill that an agent uses, such as dev/deployer, or an action: %s", strings.Join(Actions(), ", ")))
+		l.addProblem(line, path, fmt.Errorf("lacks skill: write the skill that an agent uses, such as dev/deployer, an approval, or an action: %s", strings.Join(Actions(), ", ")))
 	}
 	if s.Skill == "" && s.Action == "" {
 		return
@@ -213,6 +217,26 @@ func (l *linter) lintFailure(s *Step, path string) {
 			l.addProblem(line(key), path+"."+key, errors.New("belongs to a skill, not to an action: take it out"))
 		}
 	}
+	if s.Approval != nil {
+		l.lintApproval(s, path)
+	}
+}
+
+// lintApproval holds the keys of an approval against each other.
+func (l *linter) lintApproval(s *Step, path string) {
+	line := func(key string) int { return l.lines[path+"."+key] }
+	switch a := s.Approval; {
+	case line("approval.prompt") == 0:
+		l.addProblem(line("approval"), path+".approval", errors.New("lacks prompt: write an expression for what people are asked, such as '\"Deploy \" + input.app'"))
+	case len(a.Approvers) > 0 && a.Needed > len(a.Approvers):
+		l.addProblem(line("approval.needed"), path+".approval.needed", fmt.Errorf("is %d, and approvers has %d: nobody could agree to it", a.Needed, len(a.Approvers)))
+	}
+	if s.OnFailure == Retry {
+		l.addProblem(line("on_failure"), path+".on_failure", errors.New("is retry, and people are asked once: write stop or continue"))
+	}
+	if line("timeout") > 0 {
+		l.addProblem(line("timeout"), path+".timeout", errors.New("is for what works: write approval.expires, or nothing to wait for ever"))
+	}
 }
 
 // lintSteps compiles the expressions of the steps: each may name what was before it.
@@ -234,6 +258,9 @@ func (l *linter) lintSteps() {
 			}
 			if s.If != "" {
 				l.lintExpression(path+".if", s.ID+".if", s.If, before)
+			}
+			if s.Approval != nil && s.Approval.Prompt != "" {
+				l.lintExpression(path+".approval.prompt", s.ID+promptName, s.Approval.Prompt, before)
 			}
 			for _, name := range slices.Sorted(maps.Keys(s.With)) {
 				l.lintExpression(path+".with."+name, s.ID+".with."+name, s.With[name], before)

@@ -106,6 +106,9 @@ const (
 	ActionHealth  = "health"
 )
 
+// ActionApproval is that of a step with an approval. It is not written as an action.
+const ActionApproval = "approval"
+
 // Actions lists them.
 func Actions() []string { return []string{ActionCheck, ActionCollect, ActionHealth, ActionNotify} }
 
@@ -126,10 +129,21 @@ type Step struct {
 	Retries   int           `json:"retries,omitempty"`
 	Timeout   time.Duration `json:"timeout_ns,omitempty"`
 	BudgetUSD float64       `json:"budget_usd,omitempty"`
+	// Approval is what people are asked in this step, nil in any other.
+	Approval *Approval `json:"approval,omitempty"`
 	// Deliverable is what the agent has to leave; nil means whatever it says.
 	Deliverable *Deliverable `json:"deliverable,omitempty"`
 	// ContextForNext says that what the step hands on is an input of the next one.
 	ContextForNext bool `json:"context_for_next"`
+}
+
+// Approval is what people are asked before a run goes on. What is not given is as configured.
+type Approval struct {
+	// Prompt is an expression for the text that they are asked.
+	Prompt    string        `json:"prompt"`
+	Approvers []string      `json:"approvers,omitempty"`
+	Needed    int           `json:"needed,omitempty"`
+	Expires   time.Duration `json:"expires_ns,omitempty"`
 }
 
 // Uses names what does the work: "dev/deployer", "action:collect".

@@ -10,6 +10,9 @@ func (s *Step) RefersTo(id string) bool {
 	if namesStep(s.If, id) {
 		return true
 	}
+	if s.Approval != nil && namesStep(s.Approval.Prompt, id) {
+		return true
+	}
 	for _, source := range s.With {
 		if namesStep(source, id) {
 			return true

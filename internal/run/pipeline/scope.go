@@ -64,6 +64,7 @@ func (s Scope) vars() expr.Vars {
 const (
 	keyName          = "concurrency.key"
 	notificationName = "notifications["
+	promptName       = ".approval.prompt"
 )
 
 // compileAs compiles an expression as what its name says.
@@ -71,7 +72,7 @@ func compileAs(name, source string) (*expr.Expression, error) {
 	switch {
 	case name == keyName:
 		return keyLanguage.Compile(source, expr.Text)
-	case strings.HasPrefix(name, notificationName) && strings.HasSuffix(name, ".text"):
+	case strings.HasPrefix(name, notificationName) && strings.HasSuffix(name, ".text"), strings.HasSuffix(name, promptName):
 		return stepLanguage.Compile(source, expr.Text)
 	case strings.HasSuffix(name, ".if") && strings.Count(name, ".") == 1:
 		return stepLanguage.Compile(source, expr.Bool)
@@ -135,6 +136,20 @@ func (d *Definition) EvalIf(ctx context.Context, step *Step, s Scope) (bool, err
 		return false, d.evalError(name, e, s, err)
 	}
 	return yes, nil
+}
+
+// EvalPrompt yields what people are asked in a step.
+func (d *Definition) EvalPrompt(ctx context.Context, step *Step, s Scope) (string, error) {
+	name := step.ID + promptName
+	e, err := compileAs(name, step.Approval.Prompt)
+	if err != nil {
+		return "", d.placeError(name, err)
+	}
+	said, err := e.Text(ctx, s.vars())
+	if err != nil {
+		return "", d.evalError(name, e, s, err)
+	}
+	return said, nil
 }
 
 // EvalWith yields the inputs that a step names for itself, at most [MaxInput] of JSON.

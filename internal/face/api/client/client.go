@@ -37,6 +37,8 @@ type Client struct {
 	http *http.Client
 	// retry is how long a broken stream waits before it goes on.
 	retry time.Duration
+	// Token says who asks, where that matters; "" is nobody known.
+	Token string
 }
 
 // Unix returns a client for the server whose socket is at path.
@@ -182,6 +184,33 @@ func (c *Client) RetryRun(ctx context.Context, id, fromStep string) (nightcrier.
 	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/runs/"+url.PathEscape(id)+"/retry", queryValues("fromStep", fromStep), nil)
 }
 
+// ApprovalQuery selects approvals; zero fields select all.
+type ApprovalQuery struct {
+	Status, Run string
+	Limit       int
+	Cursor      string
+}
+
+// Approvals returns a page of approvals, newest first.
+func (c *Client) Approvals(ctx context.Context, q ApprovalQuery) (api.ApprovalList, error) {
+	return getJSON[api.ApprovalList](ctx, c, "/approvals", queryValues("status", q.Status, "run", q.Run, "cursor", q.Cursor, "limit", formatNumber(q.Limit)))
+}
+
+// Approval returns one approval.
+func (c *Client) Approval(ctx context.Context, id string) (nightcrier.Approval, error) {
+	return getJSON[nightcrier.Approval](ctx, c, "/approvals/"+url.PathEscape(id), nil)
+}
+
+// Approve agrees to what is asked, and returns it as it then stands.
+func (c *Client) Approve(ctx context.Context, id string, b api.ApproveBody) (nightcrier.Approval, error) {
+	return callJSON[nightcrier.Approval](ctx, c, http.MethodPost, "/approvals/"+url.PathEscape(id)+"/approve", nil, b)
+}
+
+// Refuse refuses what is asked, and returns it as it then stands.
+func (c *Client) Refuse(ctx context.Context, id string, b api.RefuseBody) (nightcrier.Approval, error) {
+	return callJSON[nightcrier.Approval](ctx, c, http.MethodPost, "/approvals/"+url.PathEscape(id)+"/refuse", nil, b)
+}
+
 // EventQuery selects events; zero fields select all.
 type EventQuery struct {
 	// Suppressed selects only events that started nothing.
@@ -268,6 +297,9 @@ func (c *Client) sendRequest(ctx context.Context, method, path string, q url.Val
 		return nil, nightcrier.Errorf(nightcrier.Invalid, "%w", err)
 	}
 	maps.Copy(req.Header, header)
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, unreachableError(ctx, c.base, err)

@@ -49,6 +49,8 @@ func (w *Webhook) renderContent(m notify.Message) (title, colour string, blocks 
 		return w.renderBreaker(m)
 	case m.Run != nil:
 		return w.renderRun(m.Run)
+	case m.Approval != nil:
+		return w.renderApproval(m.Approval)
 	case m.Budget != nil:
 		return w.renderBudget(m)
 	case m.Kind == notify.SeverityRose && m.Incident != nil:

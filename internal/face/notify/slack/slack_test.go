@@ -307,6 +307,19 @@ func TestRunsAreTold(t *testing.T) {
 	}
 }
 
+// Who may decide is told what about, and how.
+func TestPeopleAreTold(t *testing.T) {
+	asked := nightcrier.Approval{ID: "0196-a", Pipeline: "release", Step: "deploy", Kind: nightcrier.ApproveCall, Prompt: "Apply <!channel>?", Server: "k8s", Tool: "kubectl_apply",
+		Arguments: []byte(`{"manifest":"kind: Pod"}`), Digest: strings.Repeat("0123456789abcdef", 4), RequestedBy: "ann", Approvers: []string{"ann", "bob"}, Needed: 1}
+	_, p := posted(t, notify.ApprovalOf(asked))
+	for _, want := range []string{"release waits for a decision: Apply &lt;!channel&gt;?", "*Who may decide*\nbob", "*Tool*\nkubectl_apply", "*Until*\nfor ever", "kind: Pod",
+		"`nightcrier approvals approve 0196-a --digest 0123456789ab`"} {
+		if !strings.Contains(words(p), want) {
+			t.Errorf("missing %q in\n%s", want, words(p))
+		}
+	}
+}
+
 // Of a call its key says what it was about, and nothing does where there is none.
 func TestCallsAreTold(t *testing.T) {
 	for key, want := range map[string]string{"health of prod": "✅ cluster-health succeeded: health of prod", "": "✅ cluster-health succeeded"} {
@@ -376,6 +389,8 @@ func TestHostileTextPingsNobody(t *testing.T) {
 		notify.OverOf(overAt(inc), time.Minute, 1, attack),
 		notify.BreakerOf(notify.Breaker{Executor: "x", Detail: strings.Repeat(attack, 900)}, true),
 		notify.BudgetOf(notify.Budget{Cluster: attack, Detail: strings.Repeat(attack, 900)}),
+		notify.ApprovalOf(nightcrier.Approval{ID: attack, Pipeline: attack, Step: attack, Tool: attack, Server: attack, Prompt: strings.Repeat(attack, 900), RequestedBy: attack, Approvers: []string{attack, "bob"},
+			Arguments: []byte(`"` + strings.Repeat("<!channel> hunter2 ", 900) + `"`)}),
 		notify.StormOf(notify.Storm{Cluster: attack, Incidents: []nightcrier.Incident{inc}}, attack),
 	} {
 		raw, p := posted(t, m)

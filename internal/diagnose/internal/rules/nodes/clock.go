@@ -30,8 +30,31 @@ var (
 // times that are yet to come. The one alone is no fault of anybody, the other may be of whoever
 // made the token or certificate: then Pods of other nodes complain as well.
 func clockWrong(s *scene.Scene) []scene.Finding {
-	complaints := map[string][]scene.Observation{}
-	victims := map[string][]nightcrier.Object{}
+	if !slices.ContainsFunc(s.Nodes, func(n scene.Read[corev1.Node]) bool {
+		return slices.ContainsFunc(n.Object.Status.Conditions, saysClock)
+	}) {
+		return nil
+	}
+	complaints, victims := clockComplaints(s)
+	var out []scene.Finding
+	for _, node := range s.Nodes {
+		name := node.Object.Name
+		for _, c := range node.Object.Status.Conditions {
+			if saysClock(c) && len(complaints[name]) > 0 {
+				out = append(out, clockFinding(node, c, complaints[name][0], victims[name], len(complaints) > 1))
+			}
+		}
+	}
+	return out
+}
+
+func saysClock(c corev1.NodeCondition) bool {
+	return c.Status == corev1.ConditionTrue && clockCondition.MatchString(string(c.Type))
+}
+
+// clockComplaints are those of times that are yet to come, by node, and whose Pods say so.
+func clockComplaints(s *scene.Scene) (complaints map[string][]scene.Observation, victims map[string][]nightcrier.Object) {
+	complaints, victims = map[string][]scene.Observation{}, map[string][]nightcrier.Object{}
 	for _, l := range s.Logs {
 		p := scene.FindObject(s.Pods, l.Namespace, l.Pod)
 		if p == nil || l.Previous {
@@ -49,16 +72,7 @@ func clockWrong(s *scene.Scene) []scene.Finding {
 			break
 		}
 	}
-	var out []scene.Finding
-	for _, node := range s.Nodes {
-		name := node.Object.Name
-		for _, c := range node.Object.Status.Conditions {
-			if c.Status == corev1.ConditionTrue && clockCondition.MatchString(string(c.Type)) && len(complaints[name]) > 0 {
-				out = append(out, clockFinding(node, c, complaints[name][0], victims[name], len(complaints) > 1))
-			}
-		}
-	}
-	return out
+	return complaints, victims
 }
 
 func clockFinding(node scene.Read[corev1.Node], c corev1.NodeCondition, complaint scene.Observation, victims []nightcrier.Object, elsewhere bool) scene.Finding {

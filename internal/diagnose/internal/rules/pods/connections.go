@@ -38,6 +38,9 @@ func (p pool) all() int { return p.size * p.pods }
 // not tell.
 func connectionsHeld(s *scene.Scene) []scene.Finding {
 	var out []scene.Finding
+	if !slices.ContainsFunc(s.Logs, func(l scene.LogExcerpt) bool { return serverFull.MatchString(l.Text) }) {
+		return nil
+	}
 	for i := range s.Services {
 		svc := &s.Services[i]
 		clients := scene.ClientsOf(&svc.Object, s.AllClients())

@@ -82,6 +82,7 @@ func TestRestartsOlderThanTheFault(t *testing.T) {
 		scenetest.Ready(90 * time.Minute)(p)
 		st := &p.Status.ContainerStatuses[0]
 		st.RestartCount = 9
+		st.LastTerminationState.Terminated.Message = "panic: index out of range" // without a word it would not be told what it was
 		st.LastTerminationState.Terminated.StartedAt = metav1.NewTime(st.LastTerminationState.Terminated.FinishedAt.Add(-2 * time.Hour))
 	}
 	for name, c := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 func judged(t *testing.T, docs string, target nightcrier.Resource, e nightcrier.Event) nightcrier.Report {
 	t.Helper()
 	s := scenetest.New(t, docs, "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "Node")
-	f := &scene.Facts{Now: s.Now, Scene: s, Target: target, Owner: target, OwnerRead: true, AskedAbout: true, ClaimRef: scene.Ref{Evidence: "E9", Source: "event"}}
+	f := &scene.Facts{Now: s.Now, Scene: s, Target: target, Owner: target, OwnerRead: true, AskedAbout: true, Claimed: e.FaultType, ClaimRef: scene.Ref{Evidence: "E9", Source: "event"}}
 	switch target.Kind {
 	case "Node":
 		f.Nodes = s.Nodes
@@ -26,6 +26,9 @@ func judged(t *testing.T, docs string, target nightcrier.Resource, e nightcrier.
 		f.FillFromScene()
 		if d := scene.FindObject(s.Deployments, target.Namespace, target.Name); d != nil && target.Kind == "Deployment" {
 			f.Deployment = d
+		}
+		if j := scene.FindObject(s.Jobs, target.Namespace, target.Name); j != nil && target.Kind == "Job" {
+			f.Job = j
 		}
 	}
 	if e.FaultType == "" {

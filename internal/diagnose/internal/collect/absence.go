@@ -67,7 +67,7 @@ func (c *Collector) lookElsewhere(ctx context.Context, f *scene.Facts) (*scene.F
 	res.Namespace, res.UID = found[0].Namespace, ""
 	c.NoteMissed(f.Target.String(), "it does not exist; the only "+f.Target.Kind+" of that name, in namespace "+res.Namespace+", was looked at")
 	c.home = res.Namespace
-	moved := &scene.Facts{Now: f.Now, Target: res, AskedAbout: true, Owner: res, Scene: c.Scene, ClaimRef: f.ClaimRef}
+	moved := &scene.Facts{Now: f.Now, Target: res, AskedAbout: true, Claimed: f.Claimed, Owner: res, Scene: c.Scene, ClaimRef: f.ClaimRef}
 	return moved, c.fromCluster(ctx, moved)
 }
 

@@ -42,7 +42,7 @@ func (c *Collector) CollectFacts(ctx context.Context) (*scene.Facts, error) {
 	if target.Kind == scene.NamespaceKind {
 		c.home = target.Name
 	}
-	f := &scene.Facts{Now: c.Scene.Now, Target: target, AskedAbout: true, Owner: owner, Scene: c.Scene}
+	f := &scene.Facts{Now: c.Scene.Now, Target: target, AskedAbout: true, Claimed: claimOf(c.in.Event), Owner: owner, Scene: c.Scene}
 	ref, err := c.recordEvent()
 	if err != nil {
 		return nil, err
@@ -64,6 +64,12 @@ func (c *Collector) CollectFacts(ctx context.Context) (*scene.Facts, error) {
 		fillFromEvent(f, c.in.Event, ref)
 	}
 	return f, nil
+}
+
+// claimOf is the fault type that an event's sender means.
+func claimOf(e nightcrier.Event) string {
+	t, _ := nightcrier.FaultTypeCalled(e.FaultType)
+	return t.ID
 }
 
 // unwrapStop is the error that a stop carries, and any other as it is.

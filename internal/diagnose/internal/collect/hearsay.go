@@ -20,6 +20,7 @@ var (
 	saysExit     = scene.NewPattern(`exit code:? (\d{1,3})\b`)
 	saysReason   = scene.NewPattern(`(?:last )?reason: (\w{1,60})`)
 	saysRestarts = scene.NewPattern(`restart count: (\d{1,6})\b`)
+	saysTimes    = scene.NewPattern(`, seen (\d{1,6}) times?$`)
 	saysMessage  = scene.NewPattern(`(?s)(?:termination |, )message: (.*)$`)
 )
 
@@ -66,9 +67,15 @@ func heardEvent(r nightcrier.Resource, e nightcrier.Event, text string) corev1.E
 	if scene.KilledByProbePattern.MatchString(text) {
 		reason = "Killing"
 	}
+	count := int32(1)
+	if m := saysTimes.FindStringSubmatch(text); m != nil {
+		n, _ := strconv.ParseInt(m[1], 10, 32)
+		count = int32(n)
+	}
 	return corev1.Event{
+		Count:          count,
 		InvolvedObject: corev1.ObjectReference{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name},
-		Type:           corev1.EventTypeWarning, Reason: reason, Message: text,
+		Type:           corev1.EventTypeWarning, Reason: reason, Message: strings.TrimPrefix(text, reason+": "),
 		LastTimestamp: metav1.NewTime(e.OccurredAt),
 	}
 }

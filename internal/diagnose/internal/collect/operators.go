@@ -3,8 +3,10 @@ package collect
 import (
 	"context"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
@@ -34,6 +36,21 @@ var madeOnTheWay = map[string][]string{
 // seenInWhole are the kinds of operators' objects that are looked for in a whole namespace.
 var seenInWhole = []string{
 	"HelmRelease", "Kustomization", "Application", "Certificate", "CertificateRequest", "Order", "ExternalSecret", "SealedSecret", "ScaledObject", "Rollout",
+}
+
+// routeKinds lead from gateways to Services, also of other namespaces.
+var routeKinds = []string{"HTTPRoute", "GRPCRoute"}
+
+// servesHTTP reports whether what is asked about stands behind a Service that routes may
+// lead to.
+func (c *Collector) servesHTTP(f *scene.Facts) bool {
+	switch f.Target.Kind {
+	case "Service", "HTTPRoute", "GRPCRoute", "Gateway":
+		return true
+	case "Deployment", "StatefulSet", "Pod":
+		return f.Claimed == nightcrier.FaultService || f.Claimed == "" && c.in.Event.FaultType != nightcrier.Asked // of objects a watch tells
+	}
+	return false
 }
 
 // leadingTo are the kinds of objects that lead to what runs, or look at it, and name parts of
@@ -75,6 +92,9 @@ func (c *Collector) readOperators(ctx context.Context, f *scene.Facts) error {
 		list("", seenInWhole...)
 	default:
 		list(f.Target.Namespace, madeOnTheWay[f.Target.Kind]...)
+	}
+	if c.servesHTTP(f) {
+		list("", routeKinds...)
 	}
 	if len(c.Scene.MissingSecrets(c.home)) > 0 {
 		list(c.home, makersOfSecrets...)
@@ -126,10 +146,22 @@ func (c *Collector) quietDeliverers(m metav1.ObjectMeta) (looks []look) {
 	return looks
 }
 
+// refersWithoutRight reports whether a route leads to a namespace that has not granted it,
+// and the grants have not been read.
+func (c *Collector) refersWithoutRight() bool {
+	return !c.Scene.Listed("ReferenceGrant", "") && slices.ContainsFunc(c.Scene.Others, func(u scene.Read[unstructured.Unstructured]) bool {
+		t, bad := scene.StatusTrouble(&u.Object)
+		return bad && strings.Contains(t.Says, "RefNotPermitted")
+	})
+}
+
 // followReferences reads what objects in trouble refer to.
 func (c *Collector) followReferences(ctx context.Context) error {
 	var looks []look
 	var kinds []string
+	if c.refersWithoutRight() {
+		looks = append(looks, c.lookQuietly(query{kind: "ReferenceGrant", limit: maxOfOperator}))
+	}
 	for i := range c.Scene.Others {
 		u := &c.Scene.Others[i].Object
 		if _, bad := scene.StatusTrouble(u); !bad {

@@ -192,6 +192,13 @@ func (a *assembler) addActions() {
 			Outcome: "no time is spent on what works", Risk: "none: read only",
 		})
 		return
+	case a.r.Verdict == nightcrier.VerdictRecovered && a.f.LaterSuccess() != nil:
+		o := nightcrier.Object{Kind: "Job", Namespace: a.f.Job.Object.Namespace, Name: a.f.Job.Object.Name}
+		a.r.Actions = append(a.r.Actions, nightcrier.Action{
+			Priority: 1, Action: a.cleanText("Delete the failed "+o.String()+" once nobody needs its logs: later runs have succeeded, and only it keeps the alert", scene.MaxText),
+			Command: scene.DoLook.Command(o), Outcome: "the alert ends", Risk: "its logs go with it",
+		})
+		return
 	case a.r.Verdict == nightcrier.VerdictRecovered:
 		a.r.Actions = append(a.r.Actions, nightcrier.Action{
 			Priority: 1, Action: "Nothing needs mending now; find out why it happened if it comes back",

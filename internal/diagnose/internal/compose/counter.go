@@ -141,9 +141,19 @@ func (a *assembler) isReadyAgain(n scene.Finding) (counter, bool) {
 		if !scene.IsPodReady(&p.Object) {
 			return counter{}, false
 		}
+		if n.Cause == "readiness-probe-failing" { // nothing has ended
+			if until := scene.PodReadyAt(&p.Object).Add(scene.SettleTime); until.After(a.f.Now) && until.After(c.until) {
+				c.until = until
+				c.seen = scene.Observation{
+					Text:  fmt.Sprintf("Pod %s is ready again since %s; it is watched until %s", p.Object.Name, timeOfDay(scene.PodReadyAt(&p.Object)), timeOfDay(until)),
+					Quote: "type=Ready", Ref: p.Ref,
+				}
+			}
+			continue
+		}
 		for _, ct := range scene.PodContainers(p) {
 			end := ct.LastTermination()
-			if end == nil || ct.HasRecovered(a.f.Now) {
+			if end == nil || ct.HasRecovered(a.f.Now) && a.f.Now.Sub(end.FinishedAt.Time) > scene.SettleTime {
 				continue
 			}
 			if ct.Status.RestartCount >= scene.OftenRestarts {

@@ -62,7 +62,7 @@ func (a *assembler) isTargetWell() bool {
 		return false
 	case f.IsWholeTarget():
 		return f.TargetGone || f.OwnerRead && workloadsRead(f) && len(f.Others) > 0 && !slices.ContainsFunc(f.Others, func(o *scene.Facts) bool { return !o.IsWell() })
-	case f.Owner.Kind == "CronJob":
+	case f.Owner.Kind == "CronJob" && f.LaterSuccess() == nil:
 		return workloadsRead(f) && f.IsWell()
 	case f.Owner.Kind == "Service", f.Owner.Kind == "Ingress":
 		return a.behindIsWell()
@@ -71,7 +71,7 @@ func (a *assembler) isTargetWell() bool {
 	case f.Owner.Kind == "PersistentVolumeClaim":
 		return claimIsWell(f)
 	case f.Job != nil:
-		return scene.FindJobCondition(f.Job.Object, batchv1.JobComplete) != nil || f.JobWorks()
+		return f.LaterSuccess() != nil || scene.FindJobCondition(f.Job.Object, batchv1.JobComplete) != nil || f.JobWorks()
 	case f.Target.Kind == "Node":
 		return f.TargetGone || len(f.Nodes) > 0 && scene.IsNodeReady(&f.Nodes[0].Object)
 	case len(f.Pods) == 0 && f.Owner == f.Target:
@@ -176,6 +176,12 @@ func (a *assembler) nothingFound() nightcrier.Hypothesis {
 	case gone != "":
 		h.Confidence = nightcrier.Medium
 		h.Statement = a.cleanText(gone+" is gone, and with it what was wrong there.", scene.MaxText)
+	case a.f.LaterSuccess() != nil:
+		later := a.f.LaterSuccess()
+		h.Confidence = nightcrier.Medium
+		h.Statement = a.cleanText(fmt.Sprintf("Job %s failed, and the newest run since, Job %s, succeeded: only the kept failed Job says otherwise.", a.f.Job.Object.Name, later.Object.Name), scene.MaxText)
+		h.For = append(h.For, a.addFact(scene.ObserveSuccess(later), a.checkOfRules()))
+		h.Falsification = scene.GetTest(later.Object.Namespace, "job", later.Object.Name).DecidesBetween("its condition Complete is True", "it is not, or a newer run has failed")
 	default:
 		h.Confidence = nightcrier.Medium
 		h.Statement = a.cleanText(fmt.Sprintf("%s is well now; whatever was wrong has passed.%s", a.f.Mend(), a.describeNoise()), scene.MaxText)

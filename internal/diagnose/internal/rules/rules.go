@@ -17,7 +17,7 @@ import (
 // Judge runs every rule over all that was read: own is what they find of the target,
 // all of everything else.
 func Judge(f *scene.Facts) (own, all []scene.Finding) {
-	if !f.IsWholeTarget() {
+	if !f.IsWholeTarget() && f.LaterSuccess() == nil { // what a later run has made good is history
 		own = ApplyRules(f)
 	}
 	if f.Hearsay {

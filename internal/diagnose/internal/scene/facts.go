@@ -23,6 +23,9 @@ type Facts struct {
 	// AskedAbout is set when somebody asks about Target itself, and so expects something
 	// of it; it is not when Target is one of many that were looked at.
 	AskedAbout bool
+	// Claimed is the fault type that the event's sender names, "" where it names none that
+	// is known.
+	Claimed string
 	// Pods are those that concern the incident, failing and newest first.
 	Pods []Read[corev1.Pod]
 	// all are all of them that were read, those that are well too.

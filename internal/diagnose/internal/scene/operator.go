@@ -306,11 +306,25 @@ func complaintOf(r *Read[unstructured.Unstructured]) (OwnWord, bool) {
 	return OwnWord{Object: o, Since: t.Since, Seen: Observation{Text: o.String() + " says " + t.Says, Quote: cmp.Or(t.Message, t.Says), Ref: r.Ref}}, bad
 }
 
+// conditionsOf are the conditions of an object: its own, or those that it has for each of
+// those that take it up, as a route for each gateway.
 func conditionsOf(u *unstructured.Unstructured) (all []map[string]any) {
-	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
-	for _, c := range list {
-		if m, ok := c.(map[string]any); ok {
-			all = append(all, m)
+	status, _ := u.Object["status"].(map[string]any)
+	add := func(of map[string]any) {
+		list, _ := of["conditions"].([]any)
+		for _, c := range list {
+			if m, ok := c.(map[string]any); ok {
+				all = append(all, m)
+			}
+		}
+	}
+	add(status)
+	for _, field := range []string{"parents", "ancestors", "listeners"} {
+		list, _ := status[field].([]any)
+		for _, e := range list {
+			if m, ok := e.(map[string]any); ok {
+				add(m)
+			}
 		}
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // maxPods is how many Pods of a workload have their events and logs looked at.
@@ -161,12 +162,43 @@ const nodeComes = 10 * time.Minute
 // IsNodeComing reports whether a node is being added for a Pod that has not waited for
 // longer than that takes.
 func (f *Facts) IsNodeComing(p *Read[corev1.Pod]) bool {
+	if HasWaited(&p.Object, f.Now, nodeComes) {
+		return false
+	}
 	for e := range f.EventsOf("Pod", p.Object.Name) {
-		if e.Object.Reason == "TriggeredScaleUp" && f.IsFresh(e) {
-			return !HasWaited(&p.Object, f.Now, nodeComes)
+		if nodeOrdered.MatchString(e.Object.Reason) && f.IsFresh(e) {
+			return true
 		}
 	}
-	return false
+	return f.Scene.nodeLaunched(p) != nil
+}
+
+// nodeOrdered matches the reasons by which what adds nodes says that it adds one for a Pod.
+var nodeOrdered = NewPattern(`^(?:TriggeredScaleUp|Nominated)$`)
+
+// nodeLaunched is the claim of a node that was made since the Pod waits, has its machine, and
+// has not registered yet, nil where none is or it says that something failed.
+func (s *Scene) nodeLaunched(p *Read[corev1.Pod]) *Read[unstructured.Unstructured] {
+	for i := range s.Others {
+		u := &s.Others[i]
+		if s.IsNodeLaunching(&u.Object) && !u.Object.GetCreationTimestamp().Time.Before(p.Object.CreationTimestamp.Time) {
+			return u
+		}
+	}
+	return nil
+}
+
+// IsNodeLaunching reports whether an object is the claim of a node that has its machine and
+// is not long in coming up.
+func (s *Scene) IsNodeLaunching(u *unstructured.Unstructured) bool {
+	if u.GetKind() != "NodeClaim" || s.Now.Sub(u.GetCreationTimestamp().Time) > nodeComes || u.GetDeletionTimestamp() != nil {
+		return false
+	}
+	is := map[string]string{}
+	for _, c := range conditionsOf(u) {
+		is[fieldOf(c, "type")] = fieldOf(c, "status")
+	}
+	return is["Launched"] == "True" && is["Initialized"] != "True"
 }
 
 // PickPods picks the Pods whose state tells most about their owner: first, if it is
@@ -343,7 +375,17 @@ func (c Container) HasRecovered(now time.Time) bool {
 		return false
 	}
 	end := c.LastTermination()
-	return end == nil || c.Status.RestartCount <= 1 && outsideEnd(end) || now.Sub(end.FinishedAt.Time) > c.recoveryTime(end)
+	if end == nil {
+		return !c.RestartedLately(now)
+	}
+	return c.Status.RestartCount <= 1 && outsideEnd(end) || now.Sub(end.FinishedAt.Time) > c.recoveryTime(end)
+}
+
+// RestartedLately reports whether the container runs since a restart that it has not
+// outlived for long, also where its status does not keep how it ended.
+func (c Container) RestartedLately(now time.Time) bool {
+	running := c.Status.State.Running
+	return c.Status.RestartCount > 0 && running != nil && !running.StartedAt.IsZero() && now.Sub(running.StartedAt.Time) < SettleTime
 }
 
 // outsideEnd reports whether a container ended as those do that a node's restart
@@ -360,6 +402,15 @@ func ProbeAllowance(p *corev1.Probe) time.Duration {
 	}
 	seconds := p.InitialDelaySeconds + cmp.Or(p.PeriodSeconds, 10)*cmp.Or(p.FailureThreshold, 3)
 	return time.Duration(seconds) * time.Second
+}
+
+// ProbeSilence is for how long nothing is heard of a probe that fails on: two periods, the
+// second of which may be cut off by the whole seconds that Events count in.
+func ProbeSilence(p *corev1.Probe) time.Duration {
+	if p == nil {
+		return 30 * time.Second
+	}
+	return time.Duration(2*cmp.Or(p.PeriodSeconds, 10)+cmp.Or(p.TimeoutSeconds, 1)+1) * time.Second
 }
 
 // SettlingTime is how long Pods may take to become ready before it counts.

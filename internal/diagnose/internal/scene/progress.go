@@ -6,10 +6,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // How long what has begun may take until it counts as a fault.
@@ -47,6 +49,15 @@ func (s *Scene) UnderWay() (all []Progress) {
 	}
 	for i := range s.Services {
 		note(s.balancerUnderWay(&s.Services[i]))
+	}
+	for i := range s.Jobs {
+		note(s.jobUnderWay(&s.Jobs[i]))
+	}
+	for i := range s.Pods {
+		note(s.nodeUnderWay(&s.Pods[i]))
+	}
+	for _, e := range s.Events {
+		note(s.probeUnderWay(e))
 	}
 	for i := range s.Deployments {
 		note(rolloutUnderWay(&s.Deployments[i]))
@@ -95,6 +106,81 @@ func (s *Scene) claimUnderWay(c *Read[corev1.PersistentVolumeClaim]) Progress {
 		break
 	}
 	return p
+}
+
+// jobLate is for a Job of an operator, where it sets no deadline itself.
+const jobLate = time.Hour
+
+// jobUnderWay is a Job that an operator has made for something that is not there yet, such as
+// a copy of a database, and that runs without a failure. What comes by a schedule is no news.
+func (s *Scene) jobUnderWay(j *Read[batchv1.Job]) Progress {
+	up := ControllerOf(&j.Object)
+	if st := j.Object.Status; up.IsZero() || up.Kind == "CronJob" || st.Active == 0 || st.Failed > 0 || st.StartTime == nil {
+		return Progress{}
+	}
+	late := jobLate
+	if n := j.Object.Spec.ActiveDeadlineSeconds; n != nil {
+		late = time.Duration(*n) * time.Second
+	}
+	p := Progress{
+		Object: nightcrier.Object{Kind: "Job", Namespace: j.Object.Namespace, Name: j.Object.Name}, Waits: "its end, for " + up.Kind + " " + up.Name,
+		Since: j.Object.Status.StartTime.Time, Until: j.Object.Status.StartTime.Add(late),
+		Seen: Observation{Text: "it runs, and no try has failed", Quote: fmt.Sprintf("active=%d", j.Object.Status.Active), Ref: j.Ref},
+	}
+	for _, l := range s.Logs {
+		pod := FindObject(s.Pods, l.Namespace, l.Pod)
+		if line := LastLine(l.Text); pod != nil && line != "" && ControllerOf(&pod.Object).Name == j.Object.Name && pod.Object.Namespace == j.Object.Namespace {
+			p.Seen = Observation{Text: "its log says how far it is", Quote: text.CutMiddle(line, MaxQuote), Ref: Ref{Evidence: l.Evidence, Source: l.Source}}
+		}
+	}
+	return p
+}
+
+// nodeUnderWay is a node that is being added for a Pod.
+func (s *Scene) nodeUnderWay(p *Read[corev1.Pod]) Progress {
+	if SchedulerMessage(&p.Object) == "" || p.Object.DeletionTimestamp != nil {
+		return Progress{}
+	}
+	w := Progress{Object: s.WorkloadAbove("Pod", &p.Object), Waits: "a node that is being added for Pod " + p.Object.Name}
+	if u := s.nodeLaunched(p); u != nil {
+		w.Waits = OtherObject(&u.Object).String() + ", which is launched, to register its node for Pod " + p.Object.Name
+		w.Since, w.Seen = u.Object.GetCreationTimestamp().Time, Observation{Text: OtherObject(&u.Object).String() + " is launched and has not registered yet", Quote: "Launched", Ref: u.Ref}
+	}
+	for e := range s.EventsAbout("Pod", p.Object.Namespace, p.Object.Name) {
+		if w.Since.IsZero() && nodeOrdered.MatchString(e.Object.Reason) {
+			w.Since, w.Seen = EventLastSeen(&e.Object), ObserveEvent(e)
+		}
+	}
+	w.Until = p.Object.CreationTimestamp.Add(nodeComes)
+	return w
+}
+
+// probeFailure matches how a kubelet says that a probe has failed.
+var probeFailure = NewPattern(`^(Liveness|Readiness|Startup) probe (?:failed|errored)`)
+
+// probeUnderWay is a probe that has just failed, and may do so as often as is allowed before
+// anything comes of it.
+func (s *Scene) probeUnderWay(e Read[corev1.Event]) Progress {
+	m := probeFailure.FindStringSubmatch(e.Object.Message)
+	at := EventLastSeen(&e.Object)
+	if m == nil || e.Object.Reason != "Unhealthy" || e.Object.InvolvedObject.Kind != "Pod" || s.Now.Sub(at) > time.Minute {
+		return Progress{}
+	}
+	pod := FindObject(s.Pods, e.Object.InvolvedObject.Namespace, e.Object.InvolvedObject.Name)
+	if pod == nil || !IsPodReady(&pod.Object) || pod.Object.DeletionTimestamp != nil {
+		return Progress{}
+	}
+	for _, c := range PodContainers(pod) {
+		spec := map[string]*corev1.Probe{"Liveness": c.Spec.LivenessProbe, "Readiness": c.Spec.ReadinessProbe, "Startup": c.Spec.StartupProbe}[m[1]]
+		if path := e.Object.InvolvedObject.FieldPath; spec == nil || path != "" && !strings.Contains(path, "{"+c.Status.Name+"}") {
+			continue
+		}
+		return Progress{
+			Object: s.WorkloadAbove("Pod", &pod.Object), Waits: "the " + strings.ToLower(m[1]) + " probe of " + c.String() + " to succeed again",
+			Since: at, Until: at.Add(ProbeSilence(spec)), Seen: ObserveEvent(e),
+		}
+	}
+	return Progress{}
 }
 
 func (s *Scene) balancerUnderWay(svc *Read[corev1.Service]) Progress {

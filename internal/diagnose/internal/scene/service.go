@@ -188,7 +188,7 @@ func (s *Scene) SettingsOfMaker(w PodMaker) func(yield func(string, Observation)
 			}
 		}
 		for _, cm := range s.ConfigMaps {
-			if cm.Object.Namespace != w.Object.Namespace || !readsConfigMap(w.Spec, cm.Object.Name) {
+			if cm.Object.Namespace != w.Object.Namespace || !UsesConfigMap(w.Spec, cm.Object.Name) {
 				continue
 			}
 			for _, key := range slices.Sorted(maps.Keys(cm.Object.Data)) {
@@ -201,7 +201,8 @@ func (s *Scene) SettingsOfMaker(w PodMaker) func(yield func(string, Observation)
 	}
 }
 
-func readsConfigMap(spec *corev1.PodSpec, name string) bool {
+// UsesConfigMap reports whether a Pod mounts a ConfigMap or has environment of it.
+func UsesConfigMap(spec *corev1.PodSpec, name string) bool {
 	for _, v := range spec.Volumes {
 		if v.ConfigMap != nil && v.ConfigMap.Name == name {
 			return true

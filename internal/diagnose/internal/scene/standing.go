@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -43,6 +44,36 @@ func (f *Facts) IsMakerShown() bool {
 }
 
 func cutLastPart(name string) string { return name[:max(0, strings.LastIndexByte(name, '-'))] }
+
+// LaterSuccess is the newest run of what made a failed Job, where it came after that one and
+// is complete: the failure is history then. nil where the newest run has not succeeded.
+func (f *Facts) LaterSuccess() *Read[batchv1.Job] {
+	if f.Job == nil || FindJobCondition(f.Job.Object, batchv1.JobFailed) == nil {
+		return nil
+	}
+	maker := ControllerOf(&f.Job.Object)
+	newest := f.Job
+	for i := range f.Scene.Jobs {
+		j := &f.Scene.Jobs[i]
+		ended := FindJobCondition(j.Object, batchv1.JobComplete) != nil || FindJobCondition(j.Object, batchv1.JobFailed) != nil
+		if ended && !maker.IsZero() && j.Object.Namespace == f.Job.Object.Namespace && ControllerOf(&j.Object) == maker && j.Object.CreationTimestamp.After(newest.Object.CreationTimestamp.Time) {
+			newest = j
+		}
+	}
+	if FindJobCondition(newest.Object, batchv1.JobComplete) == nil {
+		return nil
+	}
+	return newest
+}
+
+// ObserveSuccess is what shows that a Job is complete.
+func ObserveSuccess(j *Read[batchv1.Job]) Observation {
+	c := FindJobCondition(j.Object, batchv1.JobComplete)
+	return Observation{
+		Text:  fmt.Sprintf("Job %s of %s, a later run, is complete since %s", j.Object.Name, ControllerOf(&j.Object).Name, c.LastTransitionTime.UTC().Format(time.RFC3339)),
+		Quote: "type=Complete", Ref: j.Ref,
+	}
+}
 
 // JobFailedForGood reports whether the Pods belong to a Job that has given up.
 func (f *Facts) JobFailedForGood() bool {
@@ -109,6 +140,8 @@ func (f *Facts) JudgeStanding() Standing {
 	job := f.IsOfJob() && f.Job != nil
 	switch {
 	case f.Owner.Kind == "CronJob" && f.Job == nil:
+		return StandsWell
+	case job && f.LaterSuccess() != nil:
 		return StandsWell
 	case job && f.JobFailedForGood():
 		return StandsDown

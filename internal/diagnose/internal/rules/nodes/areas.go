@@ -6,6 +6,6 @@ import "nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 // Areas are all that is known here.
 func Areas() []scene.Area {
 	return []scene.Area{
-		aggregationRules, controlPlaneRules, filledRules, nodeRules, operatorRules, provisionRules, schedulingRules,
+		aggregationRules, clockRules, controlPlaneRules, filledRules, nodeRules, operatorRules, provisionRules, schedulingRules,
 	}
 }

@@ -29,7 +29,7 @@ func saysTrouble(s *scene.Scene) []scene.Finding {
 	var out []scene.Finding
 	for i := range s.Others {
 		u := &s.Others[i]
-		if isReadElsewhere(u.Object.GetKind()) {
+		if isReadElsewhere(u.Object.GetKind()) || s.IsNodeLaunching(&u.Object) {
 			continue
 		}
 		t, bad := scene.StatusTrouble(&u.Object)
@@ -52,7 +52,7 @@ func saysTrouble(s *scene.Scene) []scene.Finding {
 
 // isReadElsewhere reports whether rules of their own read objects of a kind.
 func isReadElsewhere(kind string) bool {
-	return kind == "APIService" || kind == "ControllerRevision"
+	return kind == "APIService" || kind == "ControllerRevision" || strings.HasSuffix(kind, "Route")
 }
 
 // eventTrouble is what fresh Warnings about an object say, where its status says nothing.

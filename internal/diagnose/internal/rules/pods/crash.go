@@ -32,7 +32,7 @@ func containerCrashed(f *scene.Facts) []scene.Finding {
 	var out []scene.Finding
 	for c := range f.FailingContainers() {
 		end := c.LastTermination()
-		if end == nil && !isLooping(c) || c.Pod.Object.Status.Reason != "" || stoppedByJob(f, end) || end != nil && (killedForMemory(f, c, end) || end.ExitCode == 0) {
+		if end == nil && !isLooping(c) && !c.RestartedLately(f.Now) || c.Pod.Object.Status.Reason != "" || stoppedByJob(f, end) || end != nil && (killedForMemory(f, c, end) || end.ExitCode == 0) {
 			continue
 		}
 		out = append(out, crashFinding(f, c, end))
@@ -53,13 +53,9 @@ func crashFinding(f *scene.Facts, c scene.Container, end *corev1.ContainerStateT
 		Actions: crashActions(f),
 	}
 	if end == nil { // the kubelet has already forgotten the end
-		reason, message := c.WaitingReason()
 		n.Cause, n.Confidence = "crash-on-start", nightcrier.Medium
 		n.Summary = fmt.Sprintf("%s ends again and again.", c.DescribeIn(f))
-		n.Observed = []scene.Observation{{
-			Text:  fmt.Sprintf("%s waits: %s", c, reason),
-			Quote: message, Ref: c.Pod.Ref,
-		}}
+		n.Observed = []scene.Observation{observeLoop(c)}
 		return withLog(n, f, c)
 	}
 	n.Observed = []scene.Observation{c.ObserveEnd(end)}
@@ -85,6 +81,17 @@ func crashFinding(f *scene.Facts, c scene.Container, end *corev1.ContainerStateT
 	return withLog(n, f, c)
 }
 
+// observeLoop is what a container's state shows of a loop whose last end is forgotten.
+func observeLoop(c scene.Container) scene.Observation {
+	if reason, message := c.WaitingReason(); reason != "" {
+		return scene.Observation{Text: fmt.Sprintf("%s waits: %s", c, reason), Quote: message, Ref: c.Pod.Ref}
+	}
+	return scene.Observation{
+		Text:  fmt.Sprintf("%s has been restarted %d times, the last time at %s", c, c.Status.RestartCount, c.Status.State.Running.StartedAt.UTC().Format(time.RFC3339)),
+		Quote: fmt.Sprintf("restartCount=%d", c.Status.RestartCount), Ref: c.Pod.Ref,
+	}
+}
+
 // neverRan reports whether the runtime could not run the container at all.
 func neverRan(end *corev1.ContainerStateTerminated) bool {
 	return slices.Contains([]string{"StartError", "ContainerCannotRun", "RunContainerError"}, end.Reason)
@@ -103,14 +110,20 @@ func commandLine(c scene.Container) string {
 // summary. Without one, and without a last message, why it ended is not known.
 func withLog(n scene.Finding, f *scene.Facts, c scene.Container) scene.Finding {
 	l, ok := f.FindLog(c)
-	if !ok {
-		if end := c.LastTermination(); end == nil || end.Message == "" {
+	t, told := reasonInLog(f, c)
+	end := c.LastTermination()
+	if after := ok && !l.Previous && end != nil && c.Status.State.Running != nil; !ok || after && !told && c.Status.Ready { // begun after the end, it does not tell of it
+		switch {
+		case end == nil || end.Message == "" && !isOver(f, c, end):
 			n.Confidence = nightcrier.Medium
+		case end.Message == "":
+			n.Confidence = nightcrier.Low
+			n.Summary = strings.TrimSuffix(n.Summary, ".") + "; nothing that was read says why: the log of the ended container and Events about it are needed."
 		}
 		return n
 	}
 	line, why := decidingLine(l.Text)
-	if t, ok := reasonInLog(f, c); ok {
+	if told {
 		line, why = t.line, true
 	}
 	if why {
@@ -122,6 +135,20 @@ func withLog(n scene.Finding, f *scene.Facts, c scene.Container) scene.Finding {
 		n.Actions = append(dependencyActions(), n.Actions...)
 	}
 	return n
+}
+
+// isOver reports whether a container has outlived the longest pause between two starts, so
+// that it is in no loop, and no fresh Event tells of its end.
+func isOver(f *scene.Facts, c scene.Container, end *corev1.ContainerStateTerminated) bool {
+	if !c.Status.Ready || f.Now.Sub(end.FinishedAt.Time) < scene.SettleTime || f.Hearsay {
+		return false
+	}
+	for e := range f.EventsOf("Pod", c.Pod.Object.Name) {
+		if e.Object.Type == corev1.EventTypeWarning && f.IsFresh(e) && isMeantBy(c, e.Object) {
+			return false
+		}
+	}
+	return true
 }
 
 // ObserveLog is a line of a container's log.

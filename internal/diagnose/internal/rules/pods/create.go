@@ -25,7 +25,7 @@ var creationCauses = []scene.Cause{
 	{ID: "pod-creation-refused", Category: "Pod", Meaning: "the API server refuses to make the workload's Pods", Rank: scene.RankStated, Symptom: true},
 	{ID: "pod-security-refused", Category: "Cluster", Meaning: "the namespace's Pod Security level does not allow the workload's Pods", Rank: scene.RankStated},
 	{ID: "priority-class-missing", Category: "Pod", Meaning: "the PriorityClass that the workload's Pods name does not exist", Rank: scene.RankStated},
-	{ID: "quota-exceeded", Category: "Cluster", Meaning: "the namespace's quota lets no more of the workload's Pods in", Rank: scene.RankStated},
+	{ID: "quota-exceeded", Category: "Cluster", Meaning: "the namespace's quota lets no more of the workload's Pods or Jobs in", Rank: scene.RankStated},
 	{ID: "serviceaccount-missing", Category: "Pod", Meaning: "the ServiceAccount that the workload's Pods name does not exist", Rank: scene.RankStated},
 }
 

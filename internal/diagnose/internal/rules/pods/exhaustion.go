@@ -2,7 +2,7 @@ package pods
 
 import "nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 
-var exhaustionRules = scene.Area{Name: "exhaustion", Causes: exhaustionCauses} // by their words in a log
+var exhaustionRules = scene.Area{Name: "exhaustion", SceneRules: []scene.SceneRule{connectionsHeld}, Causes: exhaustionCauses} // most by their words in a log
 
 var exhaustionCauses = []scene.Cause{
 	{ID: "connections-exhausted", Category: "Pod", Meaning: "what a container connects to lets no more connections in", Rank: rankTold + 1, BeginsElsewhere: true},

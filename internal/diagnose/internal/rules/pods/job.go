@@ -69,6 +69,9 @@ func cronRun(s *scene.Scene, c *scene.Read[batchv1.CronJob]) (scene.Finding, boo
 	if job := stillRunning(s, c); job != nil && missed >= overlaps && c.Object.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent {
 		return overlapFinding(c, job, missed), true
 	}
+	if n, full := noRoomForJob(s, c, missed); full {
+		return n, true
+	}
 	said, told := saidMissed(s, c)
 	if len(c.Object.Status.Active) > 0 || missed < 2 && !told {
 		return scene.Finding{}, false

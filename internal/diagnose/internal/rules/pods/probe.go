@@ -132,7 +132,8 @@ func probeFailed(f *scene.Facts) []scene.Finding {
 
 // collectProbeEvents collects the fresh Events about p and reports whether they show that it
 // fails. A liveness probe that merely fails is no cause: a process that is dying
-// by itself fails it too. It is one once the container is killed for it.
+// by itself fails it too. It is one once the container is killed for it, also while the next
+// one still looks well.
 func collectProbeEvents(f *scene.Facts, p *probe) (failing bool) {
 	well := scene.IsPodWell(p.c.Pod, f.Now) // also while a kubelet is about to kill it
 	for e := range f.EventsOf("Pod", p.c.Pod.Object.Name) {
@@ -148,14 +149,36 @@ func collectProbeEvents(f *scene.Facts, p *probe) (failing bool) {
 		if fails && p.message == "" {
 			p.message = e.Object.Message
 		}
+		ago := f.Now.Sub(scene.EventLastSeen(&e.Object))
 		switch {
+		case fails && f.Claimed == nightcrier.FaultProbe && p.isFailingStill(f, ago) && !p.diesByItself():
+			failing = true
 		case p.kind == "Readiness":
-			failing = failing || !well && isUnready(p.c, f.Now, p.spec)
-		case fails && p.isKillDue(e.Object) && f.Now.Sub(scene.EventLastSeen(&e.Object)) < doomedFor, kills && !well:
+			failing = failing || !well && isUnready(p.c, f.Now, p.spec) || p.isUnreadyAtTimes(e.Object, f.Now)
+		case fails && p.isKillDue(e.Object) && (f.Hearsay || ago < doomedFor), kills && (!well || ago < scene.SettleTime):
 			failing = true
 		}
 	}
 	return failing
+}
+
+// isFailingStill reports whether nothing better can have been heard since the last failure:
+// a kubelet tells of each one, and of no success.
+func (p probe) isFailingStill(f *scene.Facts, ago time.Duration) bool {
+	return f.Hearsay || ago <= scene.ProbeSilence(p.spec)
+}
+
+// isUnreadyAtTimes reports whether the container was ready, ceased to be for its probe, and is
+// again since shortly before: that is the good half of a fault that comes and goes. What
+// failed only while it started has merely started slowly.
+func (p probe) isUnreadyAtTimes(e corev1.Event, now time.Time) bool {
+	running := p.c.Status.State.Running
+	if !p.c.Status.Ready || running == nil || running.StartedAt.IsZero() || e.FirstTimestamp.IsZero() || e.Count < p.threshold() {
+		return false
+	}
+	readyAt := scene.PodReadyAt(&p.c.Pod.Object)
+	return e.FirstTimestamp.Sub(running.StartedAt.Time) > 2*scene.ProbeAllowance(p.spec) &&
+		readyAt.After(e.FirstTimestamp.Time) && now.Sub(readyAt) < scene.SettleTime
 }
 
 // isMeantBy reports whether an Event is about this container: it may name none.
@@ -181,15 +204,21 @@ const doomedFor = time.Minute
 // isKillDue reports a probe that has failed as often as a kubelet allows, of a
 // process that does not end by itself: it is about to be killed for it.
 func (p probe) isKillDue(e corev1.Event) bool {
-	allowed := int32(3)
-	if p.spec != nil {
-		allowed = cmp.Or(p.spec.FailureThreshold, allowed)
+	return e.Count >= p.threshold() && !p.diesByItself()
+}
+
+// threshold is how often the probe may fail in a row.
+func (p probe) threshold() int32 {
+	if p.spec == nil {
+		return 3
 	}
-	if e.Count < allowed {
-		return false
-	}
+	return cmp.Or(p.spec.FailureThreshold, 3)
+}
+
+// diesByItself reports whether the process last ended with an error of its own.
+func (p probe) diesByItself() bool {
 	end := p.c.LastTermination()
-	return end == nil || end.ExitCode == 0 || killedFromOutside(end)
+	return end != nil && end.ExitCode != 0 && !killedFromOutside(end)
 }
 
 // killedFromOutside reports whether the container ended by a signal to end.

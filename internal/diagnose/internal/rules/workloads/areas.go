@@ -6,6 +6,6 @@ import "nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 // Areas are all that is known here.
 func Areas() []scene.Area {
 	return []scene.Area{
-		autoscalerRules, budgetRules, daemonRules, evictionRules, fightRules, finalizerRules, rolloutRules, scaleRules, statefulRules,
+		autoscalerRules, budgetRules, daemonRules, evictionRules, fightRules, finalizerRules, rolloutRules, scaleRules, siblingRules, statefulRules,
 	}
 }

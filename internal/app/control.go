@@ -80,7 +80,7 @@ func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 func (a *Investigator) tellDropped(ctx context.Context, r nightcrier.Run) error {
 	if r.Reason == nightcrier.QueueExpired && r.IncidentID() != "" {
 		inc, err := a.store.Incident(ctx, r.IncidentID())
-		if err == nil && inc.RunID == r.ID {
+		if err == nil && inc.RunID == r.ID { // else it is again what it was before
 			err = a.announce(ctx, inc, nil, r.ID)
 		}
 		if err != nil {

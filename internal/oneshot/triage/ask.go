@@ -14,9 +14,6 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-// MaxQuestion is how long a question in words may be, in bytes.
-const MaxQuestion = 2000
-
 // Meaning is what a question in words was taken to be about.
 type Meaning struct {
 	// Target is it: an object, a namespace, or the whole cluster where nothing of it is named.
@@ -36,8 +33,8 @@ var askedKinds = []string{"Deployment", "StatefulSet", "DaemonSet", "CronJob", "
 // Understand finds what in the cluster a question is about. Where several things are meant
 // equally well, its Invalid error lists them.
 func Understand(ctx context.Context, o Options, question, namespace string) (Meaning, error) {
-	if question = strings.TrimSpace(question); question == "" || len(question) > MaxQuestion {
-		return Meaning{}, nightcrier.Errorf(nightcrier.Invalid, "a question has 1 to %d bytes, and this one has %d", MaxQuestion, len(question))
+	if question = strings.TrimSpace(question); question == "" || len(question) > nightcrier.MaxQuestion {
+		return Meaning{}, nightcrier.Errorf(nightcrier.Invalid, "a question has 1 to %d bytes, and this one has %d", nightcrier.MaxQuestion, len(question))
 	}
 	if err := checkNamespace(namespace); err != nil {
 		return Meaning{}, nightcrier.Errorf(nightcrier.Invalid, "-n: %w", err)

@@ -37,7 +37,7 @@ func TestFullDisk(t *testing.T) {
 	s, _ := openTemp(t)
 	p := AcceptPolicy{Pipeline: "p"}
 	var pages int
-	if err := s.w.QueryRow(`PRAGMA max_page_count = 60`).Scan(&pages); err != nil || pages != 60 {
+	if err := s.w.QueryRow(`PRAGMA max_page_count = 70`).Scan(&pages); err != nil || pages != 70 {
 		t.Fatalf("limit of %d pages, %v", pages, err)
 	}
 	stored := 0

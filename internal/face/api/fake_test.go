@@ -130,6 +130,10 @@ func (f *fake) AskIncident(_ context.Context, id, question, by string) (nightcri
 	return q, f.fail
 }
 
+func (f *fake) MarkCleared(_ context.Context, id, _ string) (nightcrier.Incident, error) {
+	return nightcrier.Incident{ID: id, Condition: nightcrier.ConditionCleared}, f.fail
+}
+
 func (f *fake) Note(_ context.Context, id, by, text string) (nightcrier.Note, error) {
 	n, err := nightcrier.NewNote(by, text, start)
 	if err == nil {

@@ -26,7 +26,7 @@ import (
 
 func (p *program) incidentsCommand() *cobra.Command {
 	return groupCommand("incidents", "List, read and control incidents",
-		p.listCommand(), p.showCommand(), p.incidentEventsCommand(), p.reportCommand(), p.tailCommand(), p.cancelCommand(), p.retryCommand(), p.tellCommand(), p.noteCommand())
+		p.listCommand(), p.showCommand(), p.incidentEventsCommand(), p.reportCommand(), p.tailCommand(), p.cancelCommand(), p.retryCommand(), p.tellCommand(), p.noteCommand(), p.askIncidentCommand())
 }
 
 func (p *program) listCommand() *cobra.Command {
@@ -187,12 +187,16 @@ func (p *program) showCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		p.printIncident(inc, caused.Incidents, told.Notifications, noted.Notes)
+		asked, err := c.Questions(ctx, inc.ID)
+		if err != nil {
+			return err
+		}
+		p.printIncident(inc, caused.Incidents, told.Notifications, noted.Notes, asked.Questions)
 		return nil
 	})
 }
 
-func (p *program) printIncident(inc nightcrier.Incident, caused []nightcrier.Incident, told []store.Notification, noted []nightcrier.Note) {
+func (p *program) printIncident(inc nightcrier.Incident, caused []nightcrier.Incident, told []store.Notification, noted []nightcrier.Note, asked []nightcrier.Question) {
 	t := table{}
 	row := func(label string, c cell) {
 		if c.text != "" {
@@ -236,6 +240,9 @@ func (p *program) printIncident(inc nightcrier.Incident, caused []nightcrier.Inc
 	}
 	for _, n := range noted {
 		row("Note", plainCell(describeNote(n)))
+	}
+	for _, q := range asked {
+		row("Question", plainCell(describeQuestion(q)))
 	}
 	p.printTable(t)
 	if slices.ContainsFunc(told, func(n store.Notification) bool { return inDoubt(n, told) }) {

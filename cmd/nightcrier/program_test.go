@@ -253,8 +253,13 @@ func TestWhatPeopleWereToldIsShown(t *testing.T) {
 		{Channel: "slack", Kind: "over", State: store.NotificationSuppressed, Reason: store.SameCause},
 		{Channel: "slack", Kind: "outcome", State: store.NotificationUnknown, Detail: "it may have arrived"},
 		{Channel: "slack", Kind: "severity_rose", State: store.NotificationSent, Detail: "not shown"},
-	}, []nightcrier.Note{{By: "ana", Text: "first\n\x1b[2Jsecond"}})
-	for _, want := range []string{"Caused by", "root\n", "victim", "slack, over: suppressed (same cause)", "slack, outcome: unknown (it may have arrived)", "slack, severity rose: sent\n", "ana: first"} {
+	}, []nightcrier.Note{{By: "ana", Text: "first\n\x1b[2Jsecond"}}, []nightcrier.Question{
+		{By: "ann", Text: "why?\x1b[2J", Answer: "because\x1b[2J of FACT-1", AnsweredAt: time.Now()}, {Text: "and now?", RunID: "r2"}, {Text: "else?", Failure: "it was stopped", AnsweredAt: time.Now()},
+	})
+	if strings.Contains(out.String(), "\x1b[2J") {
+		t.Errorf("the terminal is steered: %q", out.String())
+	}
+	for _, want := range []string{"Caused by", "root\n", "victim", "slack, over: suppressed (same cause)", "slack, outcome: unknown (it may have arrived)", "slack, severity rose: sent\n", "ana: first", "ann asked: why?", "because", "somebody asked: and now? — being answered, by run r2", "no answer: it was stopped"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not shown:\n%s", want, out.String())
 		}

@@ -18,16 +18,16 @@ import (
 // others a line is.
 const cardsOfSweep = 3
 
-// runSweep looks at a whole cluster and prints what it found. It is a NoReport error when
+// runSweep looks at a whole cluster and prints what it found, in JSON what document makes of it. It is a NoReport error when
 // a report is not valid.
-func (p *program) runSweep(ctx context.Context, o triage.Options, f triageFlags, line *progressLine) error {
+func (p *program) runSweep(ctx context.Context, o triage.Options, f triageFlags, line *progressLine, document func(sweepDocument) any) error {
 	s, err := triage.Sweep(ctx, o)
 	line.endLine()
 	if err != nil {
 		return err
 	}
 	if p.format == "json" {
-		err = p.printJSON(sweepDocument(s))
+		err = p.printJSON(document(newSweepDocument(s)))
 	} else {
 		err = p.printSweep(s, f)
 	}
@@ -56,13 +56,16 @@ func triageDocuments(list []triage.Result) []triageDocument {
 	return out
 }
 
-func sweepDocument(s triage.Swept) any {
-	return struct {
-		Cluster triageDocument      `json:"cluster"`
-		Faults  []triageDocument    `json:"faults"`
-		Unclear []triageDocument    `json:"unclear"`
-		Left    []nightcrier.Object `json:"left"`
-	}{triageDocument{s.Whole.Incident, s.Whole.Report}, triageDocuments(s.Found), triageDocuments(s.Unclear), append([]nightcrier.Object{}, s.Left...)}
+// sweepDocument is the look at a whole cluster in JSON.
+type sweepDocument struct {
+	Cluster triageDocument      `json:"cluster"`
+	Faults  []triageDocument    `json:"faults"`
+	Unclear []triageDocument    `json:"unclear"`
+	Left    []nightcrier.Object `json:"left"`
+}
+
+func newSweepDocument(s triage.Swept) sweepDocument {
+	return sweepDocument{triageDocument{s.Whole.Incident, s.Whole.Report}, triageDocuments(s.Found), triageDocuments(s.Unclear), append([]nightcrier.Object{}, s.Left...)}
 }
 
 // printSweep prints the faults, the worst first, and what was not looked at; f has the

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,20 +69,25 @@ source would have sent it, with a private store. What it found is printed as a c
   amtool alert query -o json | nightcrier triage --alert -`}
 	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", "", "namespace of the object (default the context's); without an object, the namespace to investigate")
 	cmd.Flags().BoolVarP(&f.everywhere, "all-namespaces", "A", false, "look at the whole cluster: each fault once, the worst first; with the built-in rules unless --executor names an agent")
+	cmd.Flags().StringVar(&f.event, "event", "", "file with a captured notification, - for stdin")
+	cmd.Flags().StringVar(&f.alert, "alert", "", "file with a notification of Alertmanager, a list of alerts or one alert, - for stdin")
+	cmd.Flags().BoolVar(&f.open, "open", false, "show the report in a browser as well")
+	f.addTo(cmd)
+	p.formatFlag(cmd, "text", "full", "markdown", "html", "json")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.runTriage(cmd, f, given) }
+	return cmd
+}
+
+// addTo adds the flags that any investigation without a server has.
+func (f *triageFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.kubeconfig, "kubeconfig", "", "credential to read the cluster with (default KUBECONFIG, then ~/.kube/config)")
 	cmd.Flags().StringVar(&f.context, "context", "", "context within the kubeconfig")
 	cmd.Flags().StringVar(&f.cluster, "cluster", "", "name of the cluster; for a configured one its credential is used")
-	cmd.Flags().StringVar(&f.event, "event", "", "file with a captured notification, - for stdin")
-	cmd.Flags().StringVar(&f.alert, "alert", "", "file with a notification of Alertmanager, a list of alerts or one alert, - for stdin")
 	cmd.Flags().StringVar(&f.snapshot, "snapshot", "", "directory with a recorded cluster to investigate instead of a live one")
 	cmd.Flags().StringVar(&f.executor, "executor", "", "agent that investigates (default the configured one)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "how long it may take (default agent.timeout)")
 	cmd.Flags().StringVar(&f.out, "out", "", "directory to keep the workspace in (default a temporary one)")
 	cmd.Flags().StringVar(&f.level, "log-level", "error", "lowest level that is logged to stderr")
-	cmd.Flags().BoolVar(&f.open, "open", false, "show the report in a browser as well")
-	p.formatFlag(cmd, "text", "full", "markdown", "html", "json")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error { return p.runTriage(cmd, f, given) }
-	return cmd
 }
 
 // oneObject wants KIND/NAME, KIND NAME, or nothing.
@@ -101,7 +107,10 @@ func (p *program) runTriage(cmd *cobra.Command, f triageFlags, given []string) e
 	if f.everywhere {
 		f.executor = cmp.Or(f.executor, config.Builtin)
 	}
-	o, err := p.triageOptions(cmd, f, given)
+	o, err := p.triageOptions(cmd, f)
+	if err == nil {
+		err = p.readTarget(cmd, f, given, &o)
+	}
 	if err != nil {
 		return err
 	}
@@ -109,18 +118,9 @@ func (p *program) runTriage(cmd *cobra.Command, f triageFlags, given []string) e
 	defer stop()
 	o.Progress = line.showProgress
 	if f.everywhere {
-		return p.runSweep(ctx, o, f, line)
+		return p.runSweep(ctx, o, f, line, func(s sweepDocument) any { return s })
 	}
-	if a := o.Config.Agent; a.Executor != config.Builtin {
-		p.printMessage("Investigating with %s; it takes at most %s, Ctrl-C stops it.", a.Executor, a.Timeout)
-		if o.Out == "" { // it is not to be asked again for what does not fit on a card
-			if o.Out, err = os.MkdirTemp("", "nightcrier-triage-"); err != nil {
-				return nightcrier.Errorf(nightcrier.Exhausted, "make a temporary directory: %w", err)
-			}
-		}
-	}
-	t, err := triage.Run(ctx, o)
-	line.endLine()
+	t, err := p.investigate(ctx, &o, line)
 	if err != nil {
 		return f.ofFile(err)
 	}
@@ -138,6 +138,21 @@ func (p *program) runTriage(cmd *cobra.Command, f triageFlags, given []string) e
 	return p.printTriage(t, report.Beside{Reported: reportedFault(t.Incident), Rest: restOf(t, o.Out), Look: "give --kubeconfig FILE, or --context", Flags: f.kubectlFlags()})
 }
 
+// investigate runs one investigation. What an agent found is kept, in o.Out.
+func (p *program) investigate(ctx context.Context, o *triage.Options, line *progressLine) (t triage.Result, err error) {
+	if a := o.Config.Agent; a.Executor != config.Builtin {
+		p.printMessage("Investigating with %s; it takes at most %s, Ctrl-C stops it.", a.Executor, a.Timeout)
+		if o.Out == "" { // it is not to be asked again for what does not fit on a card
+			if o.Out, err = os.MkdirTemp("", "nightcrier-triage-"); err != nil {
+				return t, nightcrier.Errorf(nightcrier.Exhausted, "make a temporary directory: %w", err)
+			}
+		}
+	}
+	t, err = triage.Run(ctx, *o)
+	line.endLine()
+	return t, err
+}
+
 // ofFile names the file that is wrong, where one is.
 func (f triageFlags) ofFile(err error) error {
 	for _, flag := range [][2]string{{"--event", f.event}, {"--alert", f.alert}} {
@@ -148,7 +163,7 @@ func (f triageFlags) ofFile(err error) error {
 	return err
 }
 
-func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []string) (triage.Options, error) {
+func (p *program) triageOptions(cmd *cobra.Command, f triageFlags) (triage.Options, error) {
 	from := p.configOptions(cmd)
 	if f.executor != "" {
 		standsFor(from, "executor", "agent.executor", f.executor)
@@ -177,7 +192,7 @@ func (p *program) triageOptions(cmd *cobra.Command, f triageFlags, given []strin
 			return o, err
 		}
 	}
-	return o, p.readTarget(cmd, f, given, &o)
+	return o, nil
 }
 
 // openSnapshot opens the recorded cluster, and says what of it cannot be read.
@@ -263,13 +278,19 @@ func (p *program) printTriage(t triage.Result, beside report.Beside) error {
 	var err error
 	switch {
 	case p.format == "json":
-		err = p.printJSON(map[string]any{"incident": t.Incident, "report": t.Report})
+		err = p.printJSON(triageDocument{t.Incident, t.Report})
 	case t.Report != nil:
 		err = p.printReport(t, beside)
 	}
 	if err != nil {
 		return err
 	}
+	return p.checkTriage(t)
+}
+
+// checkTriage warns of a credential that can write, and fails with NoReport where there is no valid
+// report.
+func (p *program) checkTriage(t triage.Result) error {
 	if t.Report != nil && t.Report.Permissions["canWrite"] == string(preflight.Yes) {
 		p.printMessage("Warning: the credential is not read-only: %v. `nightcrier rbac manifest` and `rbac kubeconfig` make one that is.", t.Report.Permissions["worstCase"])
 	}

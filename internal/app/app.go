@@ -132,7 +132,7 @@ func (a *App) Addr() string { return a.server.Addr() }
 func (a *App) startServer(ctx context.Context) error {
 	a.metrics.WatchState(a.metricsState)
 	h := api.New(api.Options{
-		Version: a.opt.Version, Incidents: a.store, Events: a.store, Runs: a.store, Approvals: a.store, Approver: a.approverOf, IsApprover: a.isApprover, Limits: a.admitter.Limits, Control: a, Clusters: a, Pipelines: a.listPipelines, Skills: a, Start: a.StartRun, Triggers: a.Triggers, Webhooks: a.hooks.Local(), Ready: a.isReady,
+		Version: a.opt.Version, Incidents: a.store, Events: a.store, Runs: a.store, Approvals: a.store, Approver: a.approverOf, IsApprover: a.isApprover, Limits: a.admitter.Limits, Control: a, Clusters: a, Pipelines: a.listPipelines, Skills: a, Questions: a.newChat(), Start: a.StartRun, Triggers: a.Triggers, Webhooks: a.hooks.Local(), Ready: a.isReady,
 		Metrics: a.metrics.Handler(), Markdown: a.ReportMarkdown, Mask: a.masker.String, Logger: a.log.With("component", "api"), Now: a.opt.Now,
 	})
 	listeners := api.ServerConfig{

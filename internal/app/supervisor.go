@@ -40,7 +40,7 @@ func (s supervisor) Afford(o run.Order, step, cluster string) error {
 	if err != nil {
 		return err
 	}
-	return l.Check(budget.Who{Run: o.RunID, Step: step, Incident: o.WorkspaceID(), Cluster: cluster}, o.Agent.Budget)
+	return l.Check(budget.Who{Run: o.RunID, Step: step, Incident: o.BudgetID(), Cluster: cluster}, o.Agent.Budget)
 }
 
 // Spent implements run.Supervisor.

@@ -179,7 +179,7 @@ func accessText(can bool, why string) string {
 func (s *Session) workerSpec(t try) backend.Spec {
 	cluster, namespace := s.Target()
 	spec := backend.Spec{
-		Version: backend.SpecVersion, Spec: s.Order.Agent, RunID: s.Order.RunID, IncidentID: s.Order.WorkspaceID(), Cluster: cluster, Namespace: namespace, Step: t.step, StepID: s.place.id, Attempt: s.place.seat + t.attempt,
+		Version: backend.SpecVersion, Spec: s.Order.Agent, RunID: s.Order.RunID, IncidentID: s.Order.WorkspaceID(), SpendsFor: s.Order.BudgetID(), Cluster: cluster, Namespace: namespace, Step: t.step, StepID: s.place.id, Attempt: s.place.seat + t.attempt,
 		Alone: t.attempt == maxAttempts, Workspace: s.Workspace.Dir(),
 	}
 	if t.change != nil {

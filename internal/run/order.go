@@ -45,6 +45,15 @@ func (o Order) WorkspaceID() string {
 	return o.RunID
 }
 
+// BudgetID is what the run is counted for beside its cluster and itself: its incident, or the
+// conversation, and that about an incident has its id.
+func (o Order) BudgetID() string {
+	if o.Subject.Kind == nightcrier.SubjectConversation {
+		return o.Subject.ID
+	}
+	return o.WorkspaceID()
+}
+
 // boundByPipeline has the run spend no more than its pipeline says.
 func (o *Order) boundByPipeline() {
 	d := &o.Pipeline.Definition

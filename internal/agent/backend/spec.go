@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -52,6 +53,8 @@ type Spec struct {
 	// PinsDir is the absolute path of what ToolServers were when they were accepted; empty takes
 	// them as they are.
 	PinsDir string `json:"pinsDir,omitempty"`
+	// SpendsFor is the incident or the conversation that its spending counts for, "" for IncidentID.
+	SpendsFor string `json:"spendsFor,omitempty"`
 	// StepID is the step of the pipeline that the agent spends for, in all its attempts.
 	StepID string `json:"stepId,omitempty"`
 }
@@ -61,7 +64,7 @@ func (s *Spec) WorkerName() string { return fmt.Sprintf("%s-%d", s.RunID, s.Atte
 
 // Spender is what its calls of models are counted for.
 func (s *Spec) Spender() budget.Who {
-	return budget.Who{Run: s.RunID, Step: s.StepID, Incident: s.IncidentID, Cluster: s.Cluster}
+	return budget.Who{Run: s.RunID, Step: s.StepID, Incident: cmp.Or(s.SpendsFor, s.IncidentID), Cluster: s.Cluster}
 }
 
 // SharesProcess says whether the worker may be one of several in a process: it starts no program.

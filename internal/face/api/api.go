@@ -31,6 +31,8 @@ type Incidents interface {
 	Notifications(ctx context.Context, incidentID string) ([]store.Notification, error)
 	// Notes lists what people noted about the incident, newest first.
 	Notes(ctx context.Context, incidentID string) ([]nightcrier.Note, error)
+	// Conversation is one with its questions, as they are kept; NotFound where nothing was asked.
+	Conversation(ctx context.Context, id string) (nightcrier.Conversation, error)
 }
 
 // Events is what is asked about events; the store satisfies it.
@@ -97,6 +99,8 @@ type Options struct {
 	Clusters Clusters
 	// Pipelines lists what runs can execute, nil where there are none.
 	Pipelines func() []Pipeline
+	// Questions is nil where no server runs.
+	Questions Questions
 	// Skills tells of those that steps can execute, nil where no server runs.
 	Skills Skills
 	// Start queues a run that somebody calls, Triggers tells about schedules; both are nil
@@ -146,6 +150,7 @@ func New(opt Options) *API {
 	a.close = sync.OnceFunc(func() { close(a.closing) })
 	h := humago.New(a.mux, a.newFrameConfig())
 	a.incidentRoutes(h)
+	a.questionRoutes(h)
 	a.eventRoutes(h)
 	a.journalRoutes(h)
 	a.runRoutes(h)

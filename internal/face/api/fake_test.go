@@ -26,6 +26,7 @@ type fake struct {
 	entries   map[string][]nightcrier.JournalEntry
 	wakes     []chan struct{}
 	notes     map[string][]nightcrier.Note
+	questions []nightcrier.Question
 	// fail, when set, is the answer to everything.
 	fail      error
 	asked     store.IncidentFilter
@@ -113,6 +114,22 @@ func (f *fake) Notifications(_ context.Context, id string) ([]store.Notification
 
 func (f *fake) Notes(_ context.Context, id string) ([]nightcrier.Note, error) {
 	return f.notes[id], f.fail
+}
+
+func (f *fake) Conversation(_ context.Context, id string) (nightcrier.Conversation, error) {
+	return nightcrier.Conversation{ID: id, IncidentID: id, Questions: f.questions}, f.fail
+}
+
+func (f *fake) Questions(ctx context.Context, id string) (nightcrier.Conversation, error) {
+	return f.Conversation(ctx, id)
+}
+
+func (f *fake) AskIncident(_ context.Context, id, question, by string) (nightcrier.Question, error) {
+	q := nightcrier.Question{Seq: 1, Text: question, By: by, RunID: run1, At: start}
+	answered := q
+	answered.Answer, answered.AnsweredAt = "because of FACT-1", start
+	f.questions = []nightcrier.Question{answered}
+	return q, f.fail
 }
 
 func (f *fake) MarkCleared(_ context.Context, id, _ string) (nightcrier.Incident, error) {

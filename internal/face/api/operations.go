@@ -59,6 +59,8 @@ var operations = map[string]struct {
 	"tell-again":              {ofIncidents, "Of each channel and kind the last message is sent again, as the incident stands now, if it failed or may not have arrived. The answer lists what is being sent.", append([]int{http.StatusConflict}, ofID...)},
 	"list-notes":              {ofIncidents, "Notes are kept as they were written.", ofID},
 	"add-note":                {ofIncidents, "The next incident of the same kind shows it. An incident takes 100 notes.", append([]int{http.StatusConflict, http.StatusRequestEntityTooLarge}, ofID...)},
+	"ask-incident":            {ofIncidents, "The question is kept with the incident and answered by a run of its own, also where the client goes away. Server-sent events: asked, iteration for each call of a tool, and answer as the last. An incident takes 100 questions, one at a time.", append([]int{http.StatusConflict, http.StatusRequestEntityTooLarge}, ofID...)},
+	"list-questions":          {ofIncidents, "Oldest first. An answer names the facts of the report and the evidence that it cites, and which of its citations nobody has.", ofID},
 	"stream-incident-journal": {ofIncidents, "Server-sent events: id is the entry's sequence number, data the entry. An event named end follows the last entry of a run that ended.", ofID},
 	"cancel-incident":         {ofIncidents, "The answer comes at once; the incident ends when its agent is gone.", append([]int{http.StatusConflict}, ofID...)},
 	"clear-incident":          {ofIncidents, "Nobody is asked whether it is so. A source that sees the fault again says that it is back.", append([]int{http.StatusConflict}, ofID...)},

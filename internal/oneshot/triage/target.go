@@ -227,6 +227,9 @@ func (o Options) newQuestion(cluster string, res nightcrier.Resource) ([]byte, e
 	if !kinds.IsObject(res) {
 		why = "An engineer asked to have all that is in it looked at"
 	}
+	if o.Question != "" {
+		why = "An engineer asked: " + strings.TrimRight(text.FoldLine(o.Question), ".")
+	}
 	if o.Snapshot != nil {
 		at = o.Snapshot.CapturedAt
 		why += ", in a snapshot: what is now in it is " + at.Format(time.RFC3339)

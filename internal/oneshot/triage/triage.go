@@ -34,6 +34,8 @@ type Options struct {
 	// Target is an object to look at; its kind may be written as kubectl takes it, and
 	// without a namespace it is in that of the context.
 	Target nightcrier.Resource
+	// Question is what a person wants to know of the target, in words; "" for how it is.
+	Question string
 	// Event is a notification as a source would have sent it.
 	Event []byte
 	// Alert is a notification of Alertmanager, a list of alerts, or one; of several

@@ -113,7 +113,8 @@ func (s *Store) Event(ctx context.Context, id string) (nightcrier.Event, error) 
 // Prune deletes what a retention no longer covers: events received before the
 // given time, but for the one that opened an incident and those of open
 // incidents, and the journals, steps and approvals of runs that ended before it. Incidents, their runs,
-// opening events and reports stay; of runs about anything else nothing does. It
+// opening events and reports stay; of runs about anything else, and of
+// conversations, nothing does. It
 // returns how many events went.
 func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 	var n int64
@@ -128,9 +129,22 @@ func (s *Store) Prune(ctx context.Context, before time.Time) (int64, error) {
 			(SELECT 1 FROM incidents i WHERE i.id = alerts.incident_id AND i.status IN ('pending', 'investigating'))`, toMicros(before)); err != nil {
 			return err
 		}
+		if err := t.pruneConversations(before); err != nil {
+			return err
+		}
 		return t.pruneRuns(before)
 	})
 	return n, err
+}
+
+// pruneConversations deletes those in which nothing was asked since a time, and no question is open.
+func (t *tx) pruneConversations(before time.Time) error {
+	const old = `updated_at < ? AND NOT EXISTS (SELECT 1 FROM questions q WHERE q.conversation_id = conversations.id AND q.answered_at = 0)`
+	if _, err := t.execStatement(`DELETE FROM questions WHERE answered_at > 0 AND conversation_id IN (SELECT id FROM conversations WHERE `+old+`)`, toMicros(before)); err != nil {
+		return err
+	}
+	_, err := t.execStatement(`DELETE FROM conversations WHERE `+old, toMicros(before))
+	return err
 }
 
 // pruneRuns deletes what belongs to runs that ended before a time, the runs that no incident

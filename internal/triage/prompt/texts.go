@@ -45,6 +45,7 @@ func (in Input) userPrompt() string {
 		"ID": inc.ID, "Cluster": escapeCell(inc.Cluster), "Namespace": orNone(escapeCell(inc.Namespace())),
 		"Resource": escapeCell(inc.Resource.String()), "Fault": escapeCell(inc.FaultType), "Severity": inc.Severity.String(),
 		"Reported": reportedAt(in.Event, inc), "Urgency": urgencyText(inc.Severity), "Depth": depthText(inc.Severity),
+		"Asked":   inc.FaultType == nightcrier.Asked,
 		"CanLook": in.CanLook, "WhyNot": orNoCredential(escapeCell(in.WhyNot)), "Sentence": ReadOnly, "SkillPath": in.SkillPath, "ReportPath": in.ReportPath,
 		"Runbooks": len(in.Runbooks) > 0, "Earlier": in.Earlier != nil, "Recalled": in.Earlier != nil && in.Preload,
 		"Triage": triage, "Preloaded": in.preloadedNote(triage), "Skills": in.otherSkills(), "Tools": quoteNames(in.Agent.Tools), "Commands": quoteNames(kubectlCommands(in.Agent.Verbs)), "AnswersOnly": in.Agent.AnswersOnly,

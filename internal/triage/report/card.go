@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
 // Card is what somebody who was just woken asks of a report: is it broken, what is
@@ -98,6 +99,29 @@ func (c *Card) fillCause(r *nightcrier.Report) {
 	default:
 		c.Cause = noCause(r)
 	}
+}
+
+// maxGround is how much of a fact stands on a screen, in characters.
+const maxGround = 160
+
+// Grounds are the facts that the first hypothesis rests on, or else the first of all, with the ids
+// of their evidence; n at most.
+func Grounds(r *nightcrier.Report, n int) (all []string) {
+	facts := slices.Clone(r.Facts)
+	if len(r.Hypotheses) > 0 && !isOver(r) {
+		isGround := func(f nightcrier.Fact) bool { return slices.Contains(r.Hypotheses[0].For, f.ID) }
+		if slices.ContainsFunc(facts, isGround) {
+			facts = slices.DeleteFunc(facts, func(f nightcrier.Fact) bool { return !isGround(f) })
+		}
+	}
+	for _, f := range facts[:min(n, len(facts))] {
+		said := texts.CutRunes(texts.FoldLine(f.Text), maxGround)
+		if len(f.Evidence) > 0 {
+			said += " (" + strings.Join(f.Evidence, ", ") + ")"
+		}
+		all = append(all, said)
+	}
+	return all
 }
 
 func statusOf(r *nightcrier.Report) Status {

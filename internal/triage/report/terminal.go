@@ -341,8 +341,12 @@ const labelWidth = 13
 
 // Beside is what a face adds to a card: Reported is what a source told, Rest says
 // where the rest of the report is, Look how to have a cluster looked at, and Flags what
-// commands of kubectl need more, such as a kubeconfig.
-type Beside struct{ Reported, Rest, Look, Flags string }
+// commands of kubectl need more, such as a kubeconfig. Grounds are facts to show with it, and
+// Unanswered is what of a question is open.
+type Beside struct {
+	Reported, Rest, Look, Flags, Unanswered string
+	Grounds                                 []string
+}
 
 // Card is the card for a terminal, of about a dozen lines. Its commands stand alone
 // and whole, to be copied.
@@ -353,10 +357,14 @@ func (s Screen) Card(c Card, beside Beside) string {
 	}
 	w.writeRow("Status", span{"● " + c.Status.Words, toneColours[c.Status.Tone]}, span{describeGravity(c), plainly})
 	w.writeRow("Reported", span{beside.Reported, plainly})
+	w.writeRow("Not answered", span{beside.Unanswered, yellow})
 	w.writeRow("Asked about", span{describeTarget(c), plainly})
 	w.writeRow("To mend", span{c.Mend.String(), boldly})
 	w.writeRow("Cause", span{c.Cause, plainly})
 	w.writeRow("", span{joinNonEmpty("; ", c.CauseID, describeFollowing(c.Follows)), dimly})
+	for i, fact := range beside.Grounds {
+		w.writeRow([]string{"Shown by", ""}[min(i, 1)], span{fact, plainly})
+	}
 	w.writeRow("First step", span{c.First.Action, boldly})
 	w.writeCommand(c.First.Command, beside.Flags)
 	w.writeRow("", effect(c.First))

@@ -54,7 +54,7 @@ func TestScreenIsNotSteered(t *testing.T) {
 	card := Card{Status: Status{"Degraded", Warn}, Severity: hostile, Target: o, Mend: o, Cluster: hostile, Cause: hostile, CauseID: hostile, Unseen: hostile, Confidence: "high\x1b[2J",
 		Test: Test{Command: hostile, Says: hostile}, First: Step{hostile, hostile, hostile, hostile, Destroys}, NotChecked: 2, Worst: nightcrier.NotChecked{What: hostile, Why: hostile}}
 	for _, s := range []Screen{{}, {Width: 1}, {Width: 80}, {Width: 80, Colour: true}, {Width: 500, Colour: true}} {
-		for _, got := range []string{s.Report([]byte(hostile)), s.Card(card, Beside{hostile, hostile, hostile, hostile})} {
+		for _, got := range []string{s.Report([]byte(hostile)), s.Card(card, Beside{hostile, hostile, hostile, hostile, hostile, []string{hostile}})} {
 			if !s.Colour && strings.Contains(got, "\x1b") {
 				t.Errorf("%+v: an escape without colour: %q", s, got)
 			}

@@ -120,6 +120,8 @@ var suite = map[string]func(*testing.T, *bench){
 	"breakers":                  testBreakers,
 	"memory/notes":              testNotes,
 	"memory/recall":             testRecall,
+	"questions/life":            questionLife,
+	"questions/bounds":          questionBounds,
 	"memory/retried":            recallRetried,
 	"concurrent/accept":         concurrentAccept,
 	"concurrent/admit":          concurrentAdmit,

@@ -128,4 +128,3 @@ func (s *Server) installationRoutes(mux *http.ServeMux) {
 		}
 	})
 }
-

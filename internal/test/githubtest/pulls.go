@@ -194,13 +194,24 @@ func (s *Server) routes() http.Handler {
 		}))
 	}
 	const repo = "/repos/{owner}/{name}"
-	one("GET "+repo+"/pulls/{number}", func(w http.ResponseWriter, _ *http.Request, _ *repository, p *pull) { answer(w, http.StatusOK, p.show()) })
+	one("GET "+repo+"/pulls/{number}", func(w http.ResponseWriter, _ *http.Request, _ *repository, p *pull) {
+		answer(w, http.StatusOK, p.show())
+	})
 	one("GET "+repo+"/pulls/{number}/files", func(w http.ResponseWriter, r *http.Request, _ *repository, p *pull) {
 		files := readDiff(p.Diff)
 		page(w, r, files[:min(len(files), maxFiles)], nil)
 	})
 	one("GET "+repo+"/pulls/{number}/reviews", listReviews)
 	one("POST "+repo+"/pulls/{number}/reviews", s.createReview)
+	one("GET "+repo+"/pulls/{number}/comments", func(w http.ResponseWriter, r *http.Request, _ *repository, p *pull) {
+		list := []any{}
+		for _, v := range p.reviews {
+			for _, c := range v.Comments {
+				list = append(list, map[string]any{"id": c.ID, "body": c.Body, "path": c.Path, "user": user(c.Author)})
+			}
+		}
+		page(w, r, list, nil)
+	})
 	one("POST "+repo+"/pulls/{number}/comments/{comment}/replies", s.createReply)
 	one("GET "+repo+"/issues/{number}/comments", func(w http.ResponseWriter, r *http.Request, _ *repository, p *pull) {
 		list := make([]any, 0, len(p.comments))

@@ -23,6 +23,7 @@ import (
 // decides what follows from other keys.
 func (l *loader) checkAll(cfg *Config) {
 	l.checkHooks(cfg)
+	l.checkGitHub(cfg)
 	l.checkClusters(cfg)
 	l.checkAgent(cfg)
 	l.checkToolServers(cfg)

@@ -21,7 +21,7 @@ func (s *Server) checkJWT(r *http.Request) error {
 	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	parts := strings.Split(token, ".")
 	if !ok || len(parts) != 3 {
-		return errors.New("A JSON web token could not be decoded")
+		return errors.New("a JSON web token could not be decoded")
 	}
 	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Server) checkJWT(r *http.Request) error {
 	}
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
 	if err := rsa.VerifyPKCS1v15(s.appPublic(), crypto.SHA256, sum[:], signature); err != nil {
-		return errors.New("A JSON web token could not be decoded")
+		return errors.New("a JSON web token could not be decoded")
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil {

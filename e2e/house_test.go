@@ -64,8 +64,13 @@ func (h *house) start(text ...string) *house {
 	h.Helper()
 	_, err := h.load(nil, text...)
 	h.must(err)
-	h.run(func(o *app.Options) { o.Runs = func(c *run.Config) { c.Workers = h.orders } })
+	h.run(h.withOrders)
 	return h
+}
+
+// withOrders has agents be orders.
+func (h *house) withOrders(o *app.Options) {
+	o.Runs = func(c *run.Config) { c.Workers = h.orders }
 }
 
 func (h *house) run(change func(*app.Options)) {

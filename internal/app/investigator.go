@@ -17,6 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/face/telemetry"
 	"nightcrier.dev/nightcrier/internal/ingest/intake"
 	"nightcrier.dev/nightcrier/internal/mask"
+	"nightcrier.dev/nightcrier/internal/platform/github"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
 	"nightcrier.dev/nightcrier/internal/run"
@@ -35,13 +36,15 @@ type Investigator struct {
 	// enforce refuses agents a credential that can write.
 	enforce bool
 
-	metrics   *telemetry.Metrics
-	root      *workspace.Root
-	store     *store.Store
-	masker    *mask.Masker
-	maskKey   []byte
-	access    *clusters
-	notifier  *notify.Notifier
+	metrics  *telemetry.Metrics
+	root     *workspace.Root
+	store    *store.Store
+	masker   *mask.Masker
+	maskKey  []byte
+	access   *clusters
+	notifier *notify.Notifier
+	// github speaks with GitHub, nil where it is not configured.
+	github    *github.Client
 	breaker   *admit.Breaker
 	engine    *engine.Engine
 	runner    *run.Runner
@@ -121,7 +124,7 @@ func (a *Investigator) Start(ctx context.Context) error {
 // steps bring it up, in the order in which the parts need each other.
 func (a *Investigator) steps() []step {
 	return []step{
-		{"workspace root", a.openRoot}, {"store", a.openStore}, {"housekeeping", a.newHousekeeper}, {"notifications", a.openNotifier},
+		{"workspace root", a.openRoot}, {"store", a.openStore}, {"housekeeping", a.newHousekeeper}, {"notifications", a.openNotifier}, {"GitHub", a.openGitHub},
 		{"circuit breakers", a.openBreaker}, {"clusters", a.openClusters}, {"budget", a.openBudget}, {"workers", a.openWorkers}, {"runs", a.openRuns}, {"intake", a.openIntake},
 		{"admission", a.startAdmission}, {"retention", a.startHousekeeping},
 	}

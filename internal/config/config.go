@@ -50,6 +50,7 @@ type Config struct {
 	Budget     Budget
 	Slack      Slack
 	Approvals  Approvals
+	GitHub     GitHub
 
 	// Retention is how long a finished workspace is kept; 0 keeps it for ever.
 	Retention time.Duration
@@ -153,6 +154,21 @@ type Slack struct {
 	WebhookURL Secret
 }
 
+// GitHub is how its pull requests come, and how they are read and written. It is used where
+// there is a Token, or an AppID with its key.
+type GitHub struct {
+	BaseURL       string
+	Token         Secret
+	AppID         int
+	KeyFile       string
+	WebhookSecret Secret
+	Drafts        bool
+	Mention       string
+}
+
+// IsSet reports whether GitHub can be asked.
+func (g *GitHub) IsSet() bool { return g.Token.IsSet() || g.AppID != 0 && g.KeyFile != "" }
+
 // Log is what is logged and how.
 type Log struct {
 	Level  string
@@ -213,7 +229,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // Secrets are all that the configuration holds.
 func (c *Config) Secrets() []string {
 	database := c.DatabaseURL.Reveal()
-	values := []string{c.Slack.WebhookURL.Reveal(), database}
+	values := []string{c.Slack.WebhookURL.Reveal(), c.GitHub.Token.Reveal(), c.GitHub.WebhookSecret.Reveal(), database}
 	if u, err := url.Parse(database); err == nil && u.User != nil {
 		password, _ := u.User.Password()
 		values = append(values, password)

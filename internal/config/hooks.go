@@ -122,12 +122,12 @@ func rolesType() valueType {
 	return t
 }
 
-// reservedHook is the part of the address that Alertmanagers post below.
-const reservedHook = "alertmanager"
+// reservedHooks are the parts of the address that Alertmanagers post below, and GitHub to.
+var reservedHooks = []string{"alertmanager", "github"}
 
 func checkHookName(s string) error {
-	if !clusterNamePattern.MatchString(s) || s == reservedHook {
-		return fmt.Errorf("%s is not a name for a webhook: use up to 63 lower-case letters, digits, '-' and '.', but not %s", quoteValue(s), reservedHook)
+	if !clusterNamePattern.MatchString(s) || slices.Contains(reservedHooks, s) {
+		return fmt.Errorf("%s is not a name for a webhook: use up to 63 lower-case letters, digits, '-' and '.', but not %s", quoteValue(s), texts.JoinWords(reservedHooks, "or"))
 	}
 	return nil
 }
@@ -153,8 +153,8 @@ func (l *loader) checkHooks(cfg *Config) {
 	if cfg.Listen == "" && cfg.WebhookListen == "" {
 		l.warnUnreached(cfg)
 	}
-	if cfg.WebhookListen != "" && !tokens {
-		l.addNeed(cfg, "webhook_listen", "serves nothing: no webhook has a token_env")
+	if cfg.WebhookListen != "" && !tokens && !cfg.GitHub.WebhookSecret.IsSet() {
+		l.addNeed(cfg, "webhook_listen", "serves nothing: no webhook has a token_env, and github.webhook_secret is not set")
 	}
 	for _, other := range []string{cfg.Listen, cfg.HealthListen} {
 		if cfg.WebhookListen != "" && cfg.WebhookListen == other && !strings.HasSuffix(other, ":0") {

@@ -57,6 +57,7 @@ func TestDefaults(t *testing.T) {
 		Agent: Agent{Spec: agent.Spec{Executor: Builtin, Provider: nightcrier.Anthropic, Model: "sonnet", Timeout: 5 * time.Minute, Grace: 30 * time.Second,
 			MaxTurns: 30, MaxTokens: 32000, AllowedTools: []string{"Read", "Grep", "Glob", readOnlyBash}, Shell: true,
 			Require: "best-effort", UIDBase: 1879048192, MaxWorkspaceBytes: 256 << 20}},
+		GitHub:   GitHub{BaseURL: "https://api.github.com", Mention: "nightcrier"},
 		Skills:   Skills{FetchedDir: "/srv/incidents/skills"},
 		Runbooks: Runbooks{Timeout: 5 * time.Second},
 		Sandbox:  Sandbox{Backend: "process"}, Approvals: Approvals{Needed: 1}, Budget: Budget{PerRunUSD: 2, PerIncidentUSD: 4, PerClusterDayUSD: 50}, Retention: 72 * time.Hour,

@@ -24,6 +24,7 @@ import (
 func (l *loader) checkAll(cfg *Config) {
 	l.checkHooks(cfg)
 	l.checkApprovals(cfg)
+	l.checkGitHub(cfg)
 	l.checkClusters(cfg)
 	l.checkAgent(cfg)
 	l.checkToolServers(cfg)

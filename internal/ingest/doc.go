@@ -3,6 +3,7 @@
 //
 //   - detect: what of a cluster's objects is a fault
 //   - dialect: the notifications of fault sources, as events of ours
+//   - github: pull requests and comments, as GitHub tells of them
 //   - intake: the stages from a payload to a stored decision
 //   - mcp: the source that subscribes to a Kubernetes MCP server
 //   - observe: one cluster, followed over its API

@@ -2,4 +2,6 @@
 // the places where people work are read and written, and what is said there. It offers:
 //
 //   - chat: what people ask about an incident, and are answered
+//   - github: pull requests on GitHub, read and written
+//   - review: what a review of a pull request is
 package platform

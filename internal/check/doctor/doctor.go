@@ -66,6 +66,8 @@ const (
 	// CheckRunbooks is whether the files of runbooks.dir can ever match.
 	CheckRunbooks = "runbooks"
 	CheckSlack    = "slack"
+	// CheckGitHub is whether GitHub takes the credential.
+	CheckGitHub = "github"
 	// CheckSkills is whether what agents are taught is there and whole.
 	CheckSkills = "skills"
 	// CheckTools is whether an MCP server of tool_servers answers, and what agents get.
@@ -101,7 +103,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) []Check {
 	checks := []Check{checkDisk(cfg), checkStore(ctx, cfg)}
 	checks = append(checks, checkListen(ctx, cfg)...)
 	checks = append(checks, checkAgents(ctx, cfg, o)...)
-	checks = append(checks, checkSandbox(ctx, cfg), checkSkills(cfg), checkRunbooks(cfg), checkSlack(cfg))
+	checks = append(checks, checkSandbox(ctx, cfg), checkSkills(cfg), checkRunbooks(cfg), checkSlack(cfg), checkGitHub(ctx, cfg))
 	checks = append(checks, checkToolServers(o.ListTools(ctx, cfg))...)
 	return append(checks, checkClusters(ctx, cfg)...)
 }

@@ -23,6 +23,15 @@ type posted struct {
 	Repeated   int `json:"repeated" doc:"How many were there before, and are only counted"`
 }
 
+// delivered is the answer to an event of GitHub.
+type delivered struct {
+	Status     string   `json:"status" enum:"accepted,duplicate,ignored,pong" doc:"What became of it"`
+	DeliveryID string   `json:"delivery_id,omitempty" doc:"As GitHub calls the delivery"`
+	Action     string   `json:"action,omitempty" doc:"What happened"`
+	Reason     string   `json:"reason,omitempty" doc:"Why it is ignored"`
+	Runs       []string `json:"runs,omitempty" doc:"The runs that it started"`
+}
+
 func (a *API) webhookRoutes(h huma.API) {
 	var serve http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeProblem(w, newProblem(nightcrier.NotFound, "no webhooks are served here"))
@@ -31,15 +40,28 @@ func (a *API) webhookRoutes(h huma.API) {
 		serve = answerUnrouted(a.opt.Webhooks)
 	}
 	a.mux.Handle("POST "+webhooksPath, serve)
-	describe := func(id, path, summary, parameter string) {
+	describe := func(id, path, summary, parameter, limit string) *huma.Operation {
 		op := newOperation(id, http.MethodPost, "/webhooks/"+path, summary)
-		op.Parameters = []*huma.Param{{Name: parameter, In: "path", Required: true, Description: "Its name in the configuration", Schema: &huma.Schema{Type: huma.TypeString}}}
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Description: "At most 4 MiB."}}}}
-		op.Responses["200"] = &huma.Response{Description: "All of it is stored", Content: map[string]*huma.MediaType{"application/json": {Schema: h.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[posted](), true, "Posted")}}}
-		h.OpenAPI().AddOperation(&op)
+		if parameter != "" {
+			op.Parameters = []*huma.Param{{Name: parameter, In: "path", Required: true, Description: "Its name in the configuration", Schema: &huma.Schema{Type: huma.TypeString}}}
+		}
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Description: "At most " + limit + "."}}}}
+		return &op
 	}
-	describe("post-alerts", "alertmanager/{cluster}", "A notification of a cluster's Alertmanager", "cluster")
-	describe("post-webhook", "{name}", "A payload of a configured webhook", "name")
+	answers := func(says, name string, of reflect.Type) *huma.Response {
+		return &huma.Response{Description: says, Content: map[string]*huma.MediaType{"application/json": {Schema: h.OpenAPI().Components.Schemas.Schema(of, true, name)}}}
+	}
+	for _, op := range []*huma.Operation{
+		describe("post-alerts", "alertmanager/{cluster}", "A notification of a cluster's Alertmanager", "cluster", "4 MiB"),
+		describe("post-webhook", "{name}", "A payload of a configured webhook", "name", "4 MiB"),
+	} {
+		op.Responses["200"] = answers("All of it is stored", "Posted", reflect.TypeFor[posted]())
+		h.OpenAPI().AddOperation(op)
+	}
+	op := describe("post-github", "github", "An event of GitHub, signed with the secret that is shared with it", "", "2 MiB")
+	op.Responses["200"] = answers("It starts nothing, or was delivered before", "Delivered", reflect.TypeFor[delivered]())
+	op.Responses["202"] = answers("What it starts is stored", "Delivered", reflect.TypeFor[delivered]())
+	h.OpenAPI().AddOperation(op)
 }
 
 // limitBodies limits the bodies of all requests but those to webhooks.

@@ -80,10 +80,12 @@ func (r *reader) readTriggers(d *Definition) readValue {
 
 func (r *reader) triggerKeys(t *Trigger) keys {
 	return keys{
-		"type":     readScalar(r, &t.Type, parseChoice(OnIncident, OnGitHubPR, OnWebhook, OnCron, OnManual)),
-		"actions":  r.readWords(&t.Actions, maxEntries, checkPullRequestAction),
-		"schedule": readScalar(r, &t.Cron, checked(anyText)),
-		"timezone": readScalar(r, &t.TimeZone, checked(anyText)),
+		"type":         readScalar(r, &t.Type, parseChoice(OnIncident, OnGitHubPR, OnWebhook, OnCron, OnManual)),
+		"actions":      r.readWords(&t.Actions, maxEntries, checkPullRequestAction),
+		"repositories": r.readWords(&t.Repositories, maxEntries, checkPattern),
+		"branches":     r.readWords(&t.Branches, maxEntries, checkPattern),
+		"schedule":     readScalar(r, &t.Cron, checked(anyText)),
+		"timezone":     readScalar(r, &t.TimeZone, checked(anyText)),
 	}
 }
 
@@ -294,9 +296,9 @@ func checkPattern(s string) error {
 	return nil
 }
 
-// pullRequestActions are those that GitHub has.
+// pullRequestActions are those that GitHub has, and the comment that mentions us.
 var pullRequestActions = strings.Fields(`assigned auto_merge_disabled auto_merge_enabled closed converted_to_draft demilestoned dequeued
-	edited enqueued labeled locked milestoned opened ready_for_review reopened review_request_removed review_requested
+	edited enqueued labeled locked mentioned milestoned opened ready_for_review reopened review_request_removed review_requested
 	synchronize unassigned unlabeled unlocked`)
 
 func checkPullRequestAction(s string) error {

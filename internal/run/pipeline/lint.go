@@ -22,6 +22,8 @@ func (r *reader) lintTrigger(t Trigger, n *yaml.Node, path string) {
 		return
 	case len(t.Actions) > 0 && t.Type != OnGitHubPR:
 		r.addProblem(r.lines[path+".actions"], path+".actions", fmt.Errorf("belongs to %s, not to %s: take it out", OnGitHubPR, t.Type))
+	case len(t.Repositories)+len(t.Branches) > 0 && t.Type != OnGitHubPR:
+		r.addProblem(n.Line, path, fmt.Errorf("repositories and branches belong to %s, not to %s: take them out", OnGitHubPR, t.Type))
 	case t.Type != OnCron && t.Cron+t.TimeZone != "":
 		r.addProblem(n.Line, path, fmt.Errorf("schedule and timezone belong to %s, not to %s: take them out", OnCron, t.Type))
 	}

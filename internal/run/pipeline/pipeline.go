@@ -7,6 +7,7 @@ package pipeline
 import (
 	"encoding/json"
 	"iter"
+	"path"
 	"slices"
 	"time"
 )
@@ -46,11 +47,31 @@ const (
 // Trigger is something that starts a run.
 type Trigger struct {
 	Type string `json:"type"`
-	// Actions of a pull request; none means all.
+	// Actions of a pull request; none means those that change what there is to review.
 	Actions []string `json:"actions,omitempty"`
+	// Repositories and Branches, into which it is to be merged, are patterns as of path.Match; none
+	// means all.
+	Repositories []string `json:"repositories,omitempty"`
+	Branches     []string `json:"branches,omitempty"`
 	// Cron and TimeZone are those of a schedule; see [ParseSchedule].
 	Cron     string `json:"cron,omitempty"`
 	TimeZone string `json:"time_zone,omitempty"`
+}
+
+// reviewActions are those of a trigger that names none.
+var reviewActions = []string{"opened", "synchronize", "reopened", "ready_for_review", "review_requested"}
+
+// IsForPull reports whether it starts a run for what happened to a pull request. The branch of a
+// comment's is not known, "", and is one of all.
+func (t *Trigger) IsForPull(action, repository, branch string) bool {
+	actions := t.Actions
+	if len(actions) == 0 {
+		actions = reviewActions
+	}
+	matches := func(patterns []string, name string) bool {
+		return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { ok, _ := path.Match(p, name); return ok })
+	}
+	return t.Type == OnGitHubPR && slices.Contains(actions, action) && matches(t.Repositories, repository) && (branch == "" || matches(t.Branches, branch))
 }
 
 // Policy says what becomes of a run whose key another run has.

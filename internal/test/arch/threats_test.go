@@ -11,7 +11,7 @@ import (
 
 // support are the folders whose other end is a test's own.
 var support = []string{"internal/test/apitest", "internal/test/arch", "internal/test/assetcache", "internal/test/clitest", "internal/test/datatest", "internal/diagnose/internal/scenetest", "internal/run/engine/enginetest",
-	"internal/test/kubetest", "internal/test/fakemcp", "internal/fake/fakemodel", "internal/test/pgtest", "internal/sandbox/sandboxtest",
+	"internal/test/kubetest", "internal/test/fakemcp", "internal/test/githubtest", "internal/fake/fakemodel", "internal/test/pgtest", "internal/sandbox/sandboxtest",
 	"internal/record/store/storetest", "internal/test/testproc", "tools", "bench", "e2e", "eval"}
 
 func inSupport(folder string) bool {

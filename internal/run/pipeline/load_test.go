@@ -151,4 +151,6 @@ func TestOneBadFileIsIsolated(t *testing.T) {
 }
 
 // isBuildDeploy finds what is part of the product beside what most tests are about.
-func isBuildDeploy(e Entry) bool { return e.Name == "build-deploy" && e.IsEmbedded() }
+func isBuildDeploy(e Entry) bool {
+	return (e.Name == "build-deploy" || e.Name == "github-pr-review") && e.IsEmbedded()
+}

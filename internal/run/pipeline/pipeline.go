@@ -104,10 +104,22 @@ const (
 	ActionCheck   = "check"
 	ActionNotify  = "notify"
 	ActionHealth  = "health"
+	ActionFetch   = "fetch_pull_request"
+	ActionPost    = "post_review"
 )
 
 // Actions lists them.
-func Actions() []string { return []string{ActionCheck, ActionCollect, ActionHealth, ActionNotify} }
+func Actions() []string {
+	return []string{ActionCheck, ActionCollect, ActionFetch, ActionHealth, ActionNotify, ActionPost}
+}
+
+// ofIncident are those that only a run about an incident can do.
+var ofIncident = []string{ActionCheck, ActionCollect, ActionNotify}
+
+// NeedsIncident reports whether only a run about an incident can do the step.
+func (s Step) NeedsIncident() bool {
+	return slices.Contains(ofIncident, s.Action) || s.DeliversReport()
+}
 
 // Step is a skill that an agent uses, or an action of the product.
 type Step struct {

@@ -88,7 +88,7 @@ func keysOf(t *testing.T, schema []byte) []string {
 // effects are the rows: what each key changes, by its path.
 func effects() map[string]func(*house) {
 	all := map[string]func(*house){}
-	for _, some := range []map[string]func(*house){intakeEffects(), serverEffects(), clusterEffects(), sourceEffects(), hookEffects(), toolEffects(), agentEffects(), checkedOnly()} {
+	for _, some := range []map[string]func(*house){intakeEffects(), serverEffects(), clusterEffects(), sourceEffects(), hookEffects(), toolEffects(), agentEffects(), knowledgeEffects(), checkedOnly()} {
 		maps.Copy(all, some)
 	}
 	return all

@@ -317,13 +317,14 @@ step of a pipeline has, which this command follows to its end. ` + followsRun}
 }
 
 // callRun has a command start a run of what its argument names.
-func (p *program) callRun(cmd *cobra.Command, by string, start func(*client.Client, context.Context, string, api.CallBody) (nightcrier.Run, error)) {
+func (p *program) callRun(cmd *cobra.Command, by string, start func(*client.Client, context.Context, string, string, api.CallBody) (nightcrier.Run, error)) {
 	var given []string
-	detach := false
+	detach, key := false, ""
 	body := api.CallBody{UserID: by}
 	cmd.Flags().StringArrayVar(&given, "input", nil, "input of the run: a file with a JSON object, - for stdin, or name=value, also several times")
 	cmd.Flags().StringVar(&body.Priority, "priority", "", "how much it matters: info, warning, error, critical (default warning)")
 	cmd.Flags().StringVar(&body.Deadline, "deadline", "", "how long it may take, with the time in the queue, such as 90m")
+	cmd.Flags().StringVar(&key, "idempotency-key", "", "a text of your own: the same command with it again follows the run that it started before")
 	cmd.Flags().BoolVar(&detach, "detach", false, "start the run, and do not wait for it")
 	cmd.Flags().StringVar(&p.server, "server", "", "address of the server, http://host:port (default the server of workspace_root)")
 	configFlags(cmd, "workspace-root")
@@ -339,12 +340,12 @@ func (p *program) callRun(cmd *cobra.Command, by string, start func(*client.Clie
 			return err
 		}
 		defer func() { err = cmp.Or(err, end()) }()
-		run, err := start(c, ctx, name[0], body)
+		run, err := start(c, ctx, name[0], key, body)
 		switch {
 		case err != nil:
 			return err
 		case detach:
-			return p.printRun(run, "Queued. `nightcrier runs tail "+run.ID+"` follows it.")
+			return p.printRun(run, "`nightcrier runs tail "+run.ID+"` follows it.")
 		}
 		return p.followRun(ctx, c, run.ID)
 	}

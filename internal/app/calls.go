@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -16,10 +17,15 @@ import (
 	texts "nightcrier.dev/nightcrier/internal/text"
 )
 
-// StartRun queues a run of a pipeline that somebody calls. What it does is frozen when it is
-// admitted.
+// StartRun queues a run of a pipeline that somebody calls, or returns the one that the same call queued
+// before. What it does is frozen when it is admitted.
 func (a *Investigator) StartRun(ctx context.Context, c api.Call) (nightcrier.Run, error) {
 	n := a.newCall(c)
+	if n.Call != "" {
+		if run, err := a.store.CalledRun(ctx, n); nightcrier.CodeOf(err) != nightcrier.NotFound {
+			return run, err
+		}
+	}
 	if err := a.completeRun(ctx, &n); err != nil {
 		return nightcrier.Run{}, err
 	}
@@ -34,20 +40,34 @@ func (a *Investigator) CheckCall(ctx context.Context, c api.Call) error {
 	return a.completeRun(ctx, &n)
 }
 
-// newCall is the run that a call asks for.
+// newCall is the run that a call asks for. One with a key has an id of its own by that, so that it is the same
+// when it is made again; the key itself is kept nowhere.
 func (a *Investigator) newCall(c api.Call) store.NewRun {
+	id, call := nightcrier.NewID(), ""
+	if c.Key != "" {
+		id, call = nightcrier.DerivedID("call", c.Key), digestCall(c)
+	}
 	if c.Skill != "" {
 		c.Pipeline = nightcrier.SkillPrefix + a.skillLibrary.Qualify(c.Skill)
 	}
-	id, by := nightcrier.NewID(), texts.MaskClean(c.By, a.masker.String, texts.FoldLine)
+	by := texts.MaskClean(c.By, a.masker.String, texts.FoldLine)
 	n := store.NewRun{
-		ID: id, Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: id, Title: by}, Pipeline: c.Pipeline,
+		ID: id, Call: call, Subject: nightcrier.Subject{Kind: nightcrier.SubjectCall, ID: id, Title: by}, Pipeline: c.Pipeline,
 		Model: c.Model, Severity: c.Priority, TriggeredBy: by, Input: c.Input,
 	}
 	if c.Deadline > 0 {
 		n.Deadline = a.opt.Now().Add(c.Deadline)
 	}
 	return n
+}
+
+// digestCall is the digest of all that a call asks for, its input without the space that means nothing.
+func digestCall(c api.Call) string {
+	var input bytes.Buffer
+	if json.Compact(&input, c.Input) != nil {
+		input.Write(c.Input) // it is refused for that
+	}
+	return nightcrier.DerivedID(c.Pipeline, c.Skill, c.Model, input.String(), c.By, c.Priority.String(), c.Deadline.String())
 }
 
 // completeRun adds to a run that is to be queued what its pipeline says, and refuses one that

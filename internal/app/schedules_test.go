@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -311,6 +312,44 @@ func TestCallsKeepTheirPipelinesPolicy(t *testing.T) {
 	a.cfg.Queue.Max = 0
 	if r, err := call("cluster-health", `{"cluster":"prod"}`); err != nil || r.Status != nightcrier.Queued {
 		t.Errorf("what looks at no incident: %+v, %v", r, err)
+	}
+}
+
+// A call that is made again is the run that it was, whatever became of the pipeline; the same key is for no
+// other call, and is kept nowhere.
+func TestACallIsMadeOnce(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "p.yaml")
+	if err := os.WriteFile(file, []byte("name: p\nsteps: [{action: health}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := callee(t, dir, time.Now)
+	defer a.store.Close()
+	call := api.Call{Pipeline: "p", Input: []byte(`{"app": 1}`), By: "ann", Deadline: time.Hour, Key: "order-of-ann-4711"}
+	first, err := a.StartRun(t.Context(), call)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	call.Input = []byte(` {"app":1}`)
+	if again, err := a.StartRun(t.Context(), call); err != nil || again.ID != first.ID {
+		t.Errorf("again it is %+v, %v", again, err)
+	}
+	for name, change := range map[string]func(*api.Call){
+		"pipeline": func(c *api.Call) { c.Pipeline = "q" }, "skill": func(c *api.Call) { c.Pipeline, c.Skill = "", "p" }, "input": func(c *api.Call) { c.Input = []byte(`{"app":2}`) },
+		"none": func(c *api.Call) { c.Input = nil }, "by": func(c *api.Call) { c.By = "bob" }, "deadline": func(c *api.Call) { c.Deadline = 0 },
+		"priority": func(c *api.Call) { c.Priority = nightcrier.Critical }, "model": func(c *api.Call) { c.Model = "m" },
+	} {
+		other := call
+		change(&other)
+		if run, err := a.StartRun(t.Context(), other); nightcrier.CodeOf(err) != nightcrier.Conflict || strings.Contains(err.Error(), "4711") || run.ID != "" {
+			t.Errorf("another %s: %+v, %v", name, run, err)
+		}
+	}
+	if kept, err := os.ReadFile(filepath.Join(dir, store.FileName)); err == nil && bytes.Contains(kept, []byte("4711")) {
+		t.Error("the key is in the database")
 	}
 }
 

@@ -35,6 +35,8 @@ type Call struct {
 	By       string
 	Priority nightcrier.Severity
 	Deadline time.Duration
+	// Key is the caller's own name of the call, "" for none: made twice, it starts one run.
+	Key string
 }
 
 // names says that a run of that pipeline may have come of the call.
@@ -87,9 +89,15 @@ type ExecutedStep struct {
 	Skipped     string          `json:"skipped,omitempty" doc:"Why it was not to be done"`
 }
 
+// CallOnce names a call, so that it can be made again.
+type CallOnce struct {
+	Key string `header:"Idempotency-Key" maxLength:"255" doc:"Any text of your own, such as a UUID: the same request with the same key is answered with the run that it started before. With another request it is a conflict"`
+}
+
 // CallRequest is a call as it is sent.
 type CallRequest struct {
 	Name string `path:"name" maxLength:"253" doc:"The pipeline's name"`
+	CallOnce
 	Body CallBody
 }
 
@@ -125,7 +133,7 @@ func (a *API) startRun(ctx context.Context, in *CallRequest) (*body[nightcrier.R
 
 // callPipeline starts a run; its error is an answer.
 func (a *API) callPipeline(ctx context.Context, in *CallRequest) (nightcrier.Run, error) {
-	return a.startCall(ctx, Call{Pipeline: in.Name}, in.Body)
+	return a.startCall(ctx, Call{Pipeline: in.Name, Key: in.Key}, in.Body)
 }
 
 // startCall starts what is asked for; its error is an answer.
@@ -191,7 +199,7 @@ func (a *API) answerExecution(r *http.Request, w http.ResponseWriter, run string
 // executeStream sends what becomes of a run, of a new one or of that which the client saw
 // before. Who goes away cancels nothing.
 func (a *API) executeStream(ctx context.Context, in *streamRequest) (*huma.StreamResponse, error) {
-	run, seen, err := a.streamedRun(ctx, in.LastEventID, Call{Pipeline: in.Name}, in.Body)
+	run, seen, err := a.streamedRun(ctx, in.LastEventID, Call{Pipeline: in.Name, Key: in.Key}, in.Body)
 	if err != nil {
 		return nil, err
 	}

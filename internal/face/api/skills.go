@@ -131,15 +131,16 @@ type SkillPath struct {
 // SkillCall is a call of one skill.
 type SkillCall struct {
 	SkillPath
+	CallOnce
 	Body CallBody
 }
 
 // call is what it asks for.
 func (c *SkillCall) call() Call {
 	if c.Domain == NoDomain {
-		return Call{Skill: c.Skill}
+		return Call{Skill: c.Skill, Key: c.Key}
 	}
-	return Call{Skill: c.Domain + "/" + c.Skill}
+	return Call{Skill: c.Domain + "/" + c.Skill, Key: c.Key}
 }
 
 // streamedSkill is one whose run is seen.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -81,6 +82,38 @@ func postTo(h http.Handler, target, said string) *httptest.ResponseRecorder {
 	rec := httptest.NewRecorder()
 	h.ServeHTTP(rec, req)
 	return rec
+}
+
+// Each way to start a run takes the caller's own name of the call, and none that has no end.
+func TestACallHasAKey(t *testing.T) {
+	var asked []string
+	a := newFake().api(t, func(o *Options) {
+		o.Skills = someSkills{}
+		o.Start = func(_ context.Context, c Call) (nightcrier.Run, error) {
+			asked = append(asked, c.Key)
+			return nightcrier.Run{}, nightcrier.Errorf(nightcrier.Conflict, "not now")
+		}
+	})
+	post := func(at, key string) int {
+		req := httptest.NewRequest("POST", "http://localhost"+path(at), strings.NewReader(`{"input_data": {"a": 1}}`))
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", key)
+		rec := httptest.NewRecorder()
+		a.ServeHTTP(rec, req)
+		if strings.Contains(rec.Body.String(), key) {
+			t.Errorf("the key is in the answer: %s", rec.Body)
+		}
+		return rec.Code
+	}
+	for i, at := range []string{"pipelines/build/runs", "pipelines/build/execute", "pipelines/build/execute-stream", "skills/shop/builder/runs", "skills/shop/builder/execute", "skills/default/alone/execute-stream"} {
+		key := fmt.Sprint("key-", i)
+		if code := post(at, key); code != 409 || len(asked) != i+1 || asked[i] != key {
+			t.Errorf("%s: %d, the keys are %q", at, code, asked)
+		}
+	}
+	if code := post("pipelines/build/runs", strings.Repeat("k", 256)); code != 422 {
+		t.Errorf("a key without end: %d", code)
+	}
 }
 
 // A call of a skill names it with its domain, where it has one.

@@ -39,7 +39,10 @@ const (
 type NewRun struct {
 	// ID, where it is known before, makes the call the same when it is made twice; "" makes
 	// one.
-	ID       string
+	ID string
+	// Call is the digest of the call that asks for it, "" where none may be made twice: the same
+	// ID with another one is a conflict.
+	Call     string
 	Subject  nightcrier.Subject
 	Pipeline string
 	// Key is what may not run twice at once; "" shares with nothing.
@@ -93,6 +96,31 @@ func (s *Store) EnqueueRun(ctx context.Context, n NewRun) (Enqueued, error) {
 	return e, err
 }
 
+// CalledRun returns the run that was queued by the same call before; NotFound when there is none, and
+// Conflict when another call has its ID.
+func (s *Store) CalledRun(ctx context.Context, n NewRun) (nightcrier.Run, error) {
+	run, err := s.readConn(ctx).calledRun(n.ID, n.Call)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = notFound("run", n.ID)
+	}
+	return run, s.wrapError("read a run", err)
+}
+
+func (c conn) calledRun(id, call string) (nightcrier.Run, error) {
+	run, err := scanRun(c.queryRow(`SELECT `+runColumns+` FROM runs WHERE id = ?`, id))
+	if err != nil || call == "" {
+		return run, err
+	}
+	var was string
+	if err := c.queryRow(`SELECT call_digest FROM runs WHERE id = ?`, id).Scan(&was); err != nil {
+		return run, err
+	}
+	if was != call {
+		return nightcrier.Run{}, nightcrier.Errorf(nightcrier.Conflict, "run %s was started by another request with the same idempotency key: send what was sent then, or another key", id)
+	}
+	return run, nil
+}
+
 // RunInput returns what a run was called with, nil for nothing.
 func (s *Store) RunInput(ctx context.Context, id string) (json.RawMessage, error) {
 	input, err := s.readConn(ctx).runInput(id)
@@ -136,7 +164,7 @@ func (n *NewRun) check() error {
 
 func (t *tx) enqueueRun(n NewRun) (Enqueued, error) {
 	id := cmp.Or(n.ID, nightcrier.NewID())
-	known, err := scanRun(t.queryRow(`SELECT `+runColumns+` FROM runs WHERE id = ?`, id))
+	known, err := t.calledRun(id, n.Call)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return Enqueued{Run: known, Repeated: true}, err
 	}
@@ -162,6 +190,9 @@ func (t *tx) enqueueRun(n NewRun) (Enqueued, error) {
 		}
 	}
 	if err := t.addRun(run, "", n.Input); err != nil {
+		return e, err
+	}
+	if _, err := t.execStatement(`UPDATE runs SET call_digest = ? WHERE id = ?`, n.Call, id); err != nil {
 		return e, err
 	}
 	full, err := t.limitQueue(n.QueueMax)

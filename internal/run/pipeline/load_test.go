@@ -109,7 +109,7 @@ func TestOneBadFileIsIsolated(t *testing.T) {
 		said = append(said, strings.TrimPrefix(p.String(), dir+"/"))
 	}
 	want := []string{
-		"bad.yaml:3: steps[0]: lacks skill: write the skill that an agent uses, such as dev/deployer, or an action: check, collect, health, notify",
+		"bad.yaml:3: steps[0]: lacks skill: write the skill that an agent uses, such as dev/deployer, or an action: check, collect, fetch_pull_request, health, notify, post_review",
 		"bad.yaml:3: steps[0].skil: is not a key: did you mean skill?",
 		"two.yml:2: name: is twice, as that of " + dir + "/one.yaml is: neither is used; keep one",
 	}

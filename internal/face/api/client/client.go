@@ -149,19 +149,26 @@ func (c *Client) Run(ctx context.Context, id string) (nightcrier.Run, error) {
 	return getJSON[nightcrier.Run](ctx, c, "/runs/"+url.PathEscape(id), nil)
 }
 
-// StartRun starts a run of a pipeline and returns it.
-func (c *Client) StartRun(ctx context.Context, pipeline string, b api.CallBody) (nightcrier.Run, error) {
-	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/pipelines/"+url.PathEscape(pipeline)+"/runs", nil, b)
+// keyedCall is a call that has a name of the caller's, "" for none.
+type keyedCall struct {
+	api.CallBody
+	key string
+}
+
+// StartRun starts a run of a pipeline and returns it; where key is not "", the run that the same call
+// with it started before.
+func (c *Client) StartRun(ctx context.Context, pipeline, key string, b api.CallBody) (nightcrier.Run, error) {
+	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/pipelines/"+url.PathEscape(pipeline)+"/runs", nil, keyedCall{b, key})
 }
 
 // StartSkill starts a run of one step, which executes a skill with its domain or without, and
-// returns it.
-func (c *Client) StartSkill(ctx context.Context, skill string, b api.CallBody) (nightcrier.Run, error) {
+// returns it; key is as that of StartRun.
+func (c *Client) StartSkill(ctx context.Context, skill, key string, b api.CallBody) (nightcrier.Run, error) {
 	domain, name, ok := strings.Cut(skill, "/")
 	if !ok {
 		domain, name = api.NoDomain, skill
 	}
-	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/skills/"+url.PathEscape(domain)+"/"+url.PathEscape(name)+"/runs", nil, b)
+	return callJSON[nightcrier.Run](ctx, c, http.MethodPost, "/skills/"+url.PathEscape(domain)+"/"+url.PathEscape(name)+"/runs", nil, keyedCall{b, key})
 }
 
 // CancelRun stops a run and returns it.
@@ -243,7 +250,11 @@ func jsonBody(what any) (http.Header, io.Reader, error) {
 	if err != nil {
 		return nil, nil, nightcrier.Errorf(nightcrier.Invalid, "%w", err)
 	}
-	return http.Header{"Content-Type": {"application/json"}}, bytes.NewReader(doc), nil
+	header := http.Header{"Content-Type": {"application/json"}}
+	if call, ok := what.(keyedCall); ok && call.key != "" {
+		header.Set("Idempotency-Key", call.key)
+	}
+	return header, bytes.NewReader(doc), nil
 }
 
 // sendRequest returns the answer of a request that succeeded.

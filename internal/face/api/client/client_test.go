@@ -209,6 +209,28 @@ func TestAJournalIsReadFromAnyNumber(t *testing.T) {
 	}
 }
 
+// A call is sent with its name in a header of its own, and without one where it has none.
+func TestACallIsNamed(t *testing.T) {
+	var keys []string
+	c := InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var b api.CallBody
+		if err := json.NewDecoder(r.Body).Decode(&b); err != nil || b.UserID != "ann" {
+			t.Errorf("%+v, %v", b, err)
+		}
+		keys = append(keys, r.Header.Get("Idempotency-Key"))
+		_ = json.NewEncoder(w).Encode(nightcrier.Run{ID: "r"})
+	}))
+	for _, key := range []string{"k1", ""} {
+		_, err := c.StartRun(t.Context(), "build", key, api.CallBody{UserID: "ann"})
+		must(t, err)
+		_, err = c.StartSkill(t.Context(), "shop/builder", key, api.CallBody{UserID: "ann"})
+		must(t, err)
+	}
+	if !slices.Equal(keys, []string{"k1", "k1", "", ""}) {
+		t.Errorf("%q", keys)
+	}
+}
+
 func TestErrorsKeepTheirCode(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

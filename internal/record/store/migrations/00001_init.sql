@@ -121,7 +121,8 @@ CREATE TABLE runs (
     cause            TEXT NOT NULL,
     waits_for        TEXT NOT NULL DEFAULT '',
     waits_text       TEXT NOT NULL DEFAULT '',
-    input            BYTEA
+    input            BYTEA,
+    call_digest      TEXT NOT NULL DEFAULT ''
 );
 CREATE UNIQUE INDEX runs_open ON runs (subject_id) WHERE subject_kind = 'incident' AND status IN ('queued', 'admitted');
 CREATE INDEX runs_subject ON runs (subject_kind, subject_id, queued_at, id);

@@ -68,6 +68,7 @@ var suite = map[string]func(*testing.T, *bench){
 	"subject/json":              subjectJSON,
 	"subject/refuses":           enqueueRefuses,
 	"subject/twice":             enqueueTwice,
+	"subject/call-twice":        callTwice,
 	"subject/keys":              keysOfAll,
 	"subject/past":              importRuns,
 	"subject/queue":             queueOfAll,

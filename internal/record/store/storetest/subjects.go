@@ -146,6 +146,28 @@ func enqueueTwice(t *testing.T, b *bench) {
 	}
 }
 
+// A call that is made twice is one run, and the same name for another call is a conflict.
+func callTwice(t *testing.T, b *bench) {
+	n := newCall("k")
+	n.ID, n.Call = nightcrier.DerivedID("call", "1"), "asks for this"
+	if _, err := b.CalledRun(t.Context(), n); nightcrier.CodeOf(err) != nightcrier.NotFound {
+		t.Errorf("before it is queued: %v", err)
+	}
+	first, again := b.enqueueRun(t, n), b.enqueueRun(t, n)
+	known, err := b.CalledRun(t.Context(), n)
+	if err != nil || !again.Repeated || !cmp.Equal(again.Run, first.Run) || !cmp.Equal(known, first.Run) {
+		t.Errorf("first %+v, again %+v, known %+v, %v", first, again, known, err)
+	}
+	n.Call = "asks for that"
+	_, err = b.EnqueueRun(t.Context(), n)
+	wantCode(t, err, nightcrier.Conflict)
+	_, err = b.CalledRun(t.Context(), n)
+	wantCode(t, err, nightcrier.Conflict)
+	if b.readCounts(t).Queued != 1 {
+		t.Errorf("%+v", b.readCounts(t))
+	}
+}
+
 // Who names a key for a run of a pipeline keeps other runs off it, and no investigation of a
 // cluster that is called the same; nor do those keep it off.
 func keysOfAll(t *testing.T, b *bench) {

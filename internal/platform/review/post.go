@@ -225,6 +225,11 @@ func (r *Reviewer) postPart(ctx context.Context, s *run.Session, ref Ref, part s
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return err
 	}
+	return r.write(ctx, ref, &p, part)
+}
+
+// write writes a part of a plan.
+func (r *Reviewer) write(ctx context.Context, ref Ref, p *Plan, part string) error {
 	switch part {
 	case "review":
 		return r.Writer.PostReview(ctx, ref, *p.Review)

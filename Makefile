@@ -21,7 +21,7 @@ RACE     ?= -race $(COUNTS:%=-gcflags=%=-race=false)
 
 FUZZTIME ?= 10m
 
-.PHONY: test build bench fuzz demo lint kube clis suite prerequisites assets clean
+.PHONY: pages test build bench fuzz demo lint kube clis suite browser prerequisites assets clean
 
 test: prerequisites assets lint
 	GORACE="atexit_sleep_ms=0 $$GORACE" go run ./tools/runtests $(RACE) -vet=off -p $(PARALLEL) -parallel $(BESIDE) -timeout $(TIMEOUT) $(LONGEST) $(PACKAGES)
@@ -39,6 +39,11 @@ bench:
 fuzz:
 	go run ./tools/fuzz -time $(FUZZTIME) -keep 12
 
+# Pictures of every page, in both themes and two widths, to look at; page.png is that of docs.
+pages:
+	mkdir -p $(CURDIR)/bin/pages
+	NIGHTCRIER_PAGES=$(CURDIR)/bin/pages go test -count=1 -run TestPageOfTheDemo ./e2e
+
 # What is written for one system only would be found by whoever needs another.
 lint: bin/staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
@@ -52,10 +57,10 @@ bin/staticcheck: tools/lint/go.sum
 
 # What the tests run against, made once per machine and version, in
 # $$NIGHTCRIER_CACHE or ~/.cache/nightcrier.
-kube clis suite:
+kube clis suite browser:
 	go run ./tools/assets $@
 assets:
-	go run ./tools/assets kube clis suite
+	go run ./tools/assets kube clis suite browser
 
 prerequisites:
 	tools/prerequisites

@@ -93,6 +93,7 @@ type deployment struct {
 	ns       string
 	hands    hands
 	manifest string
+	again    chan struct{} // when not nil: closed when what failed may be tried again
 }
 
 func (d deployment) answer(r fakemodel.Request) fakemodel.Step {
@@ -126,6 +127,12 @@ func (d deployment) answer(r fakemodel.Request) fakemodel.Step {
 			func() fakemodel.Step { return use("kubectl_apply", map[string]any{"manifest": d.manifest}) },
 			func() fakemodel.Step {
 				if !d.runPods(r.Text) { // as the skill says: once more
+					if d.again != nil {
+						select {
+						case <-d.again:
+						case <-d.t.Context().Done():
+						}
+					}
 					return use("kubectl_apply", map[string]any{"manifest": d.manifest})
 				}
 				return use("kubectl_rollout_status", status)
@@ -178,7 +185,7 @@ func runBuildDeploy(t *testing.T, manifest string) (nightcrier.Run, []nightcrier
 	ns := api.Namespace(t)
 	m := fakemodel.New(t)
 	s := claude.site(t, m, claude.deliver(oneFact)) // replaced below
-	d := deployment{t, api, ns, claude, manifest}
+	d := deployment{t, api, ns, claude, manifest, nil}
 	m.MustAdd(t, claude.cli, fakemodel.Scenario{Answer: d.answer})
 	server := deployServer(t, api, ns)
 	a := s.app(func(o *app.Options) { o.Config.ToolServers = []config.ToolServer{server} })

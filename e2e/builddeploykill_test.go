@@ -211,7 +211,8 @@ func TestBuildDeployIsAppliedOnce(t *testing.T) {
 			deploys := newDeployer(t, b.kubeconfig, ns)
 			m := fakemodel.New(t)
 			s := claude.site(t, m, claude.deliver(oneFact)) // replaced below
-			m.MustAdd(t, claude.cli, fakemodel.Scenario{Answer: deployment{t, api, ns, claude, shopManifest}.answer})
+			again := make(chan struct{})
+			m.MustAdd(t, claude.cli, fakemodel.Scenario{Answer: deployment{t, api, ns, claude, shopManifest, again}.answer})
 			s.env["MCP_K8S_URL"], s.env["MCP_K8S_API_KEY"] = deploys.front.URL+path, deployerToken
 			s.must(os.MkdirAll(s.root, 0o700))
 			st, err := store.Open(t.Context(), store.Options{Path: filepath.Join(s.root, "nightcrier.db"), Logger: slog.New(slog.DiscardHandler)})
@@ -259,6 +260,7 @@ func TestBuildDeployIsAppliedOnce(t *testing.T) {
 			case "deployer":
 				deploys.start()
 			}
+			close(again)
 			s.eventually(func() string {
 				if run, _ := ended(); run.Status != nightcrier.Finished {
 					return "the run is " + string(run.Status)

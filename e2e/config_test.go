@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -212,6 +213,29 @@ func serverEffects() map[string]func(*house) {
 			h.start("health_listen: " + l.Addr().String())
 			h.want(h.get("http://"+l.Addr().String()+"/healthz") == 200, "health is not served")
 			h.want(h.get("http://"+l.Addr().String()+"/api/v1/incidents") == 404, "incidents are served with health")
+		},
+		"page_listen": func(h *house) {
+			h.start("page_listen: 127.0.0.1:0")
+			h.want(h.get(h.PageLink()) == 200, "the page is not served")
+		},
+		"page_url": func(h *house) {
+			h.start("page_listen: 127.0.0.1:0", "page_url: https://night.example")
+			h.want(h.getAs("night.example", h.PageLink()) == 200, "it is not reached by its address")
+			h.want(h.getAs("other.example", h.PageLink()) == 421, "it is reached by another one")
+		},
+		"page_tokens": func(h *house) {
+			h.start("page_listen: 127.0.0.1:0", "page_tokens: [ada=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08]")
+			link, err := url.Parse(h.PageLink())
+			h.must(err)
+			for token, want := range map[string]int{"test": 303, "tset": 401} {
+				r, err := http.NewRequest("POST", "http://"+link.Host+"/login", strings.NewReader("token="+token))
+				h.must(err)
+				r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Origin": {"http://" + link.Host}}
+				answer, err := http.DefaultTransport.RoundTrip(r)
+				h.must(err)
+				h.must(answer.Body.Close())
+				h.want(answer.StatusCode == want, "token %s: %d", token, answer.StatusCode)
+			}
 		},
 		"log.level": func(h *house) {
 			h.start("log: {level: error}").done()

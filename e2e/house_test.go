@@ -182,6 +182,18 @@ func (h *house) get(url string) int {
 	return resp.StatusCode
 }
 
+// getAs asks for an address by another name of the host, and for nothing that that leads to.
+func (h *house) getAs(host, url string) int {
+	h.Helper()
+	r, err := http.NewRequest(http.MethodGet, strings.Split(url, "?")[0], nil)
+	h.must(err)
+	r.Host = host
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	h.must(err)
+	h.must(resp.Body.Close())
+	return resp.StatusCode
+}
+
 // want fails unless it is so.
 func (h *house) want(so bool, format string, args ...any) {
 	h.Helper()

@@ -23,7 +23,7 @@ func knowledgeEffects() map[string]func(*house) {
 				"library/sdlc.yaml":             "stages: {review: {base: [careful]}}\n",
 				"library/careful/SKILL.md":      "Look twice.",
 				"skills/shop/reviewer/SKILL.md": "# Review it",
-				"pipelines/look-again.yaml":     "name: k8s-incident-triage\non: incident\nsteps:\n- action: collect\n- {id: look, skill: shop/reviewer}\n" +
+				"pipelines/look-again.yaml": "name: k8s-incident-triage\non: incident\nsteps:\n- action: collect\n- {id: look, skill: shop/reviewer}\n" +
 					"- {id: investigate, skill: sre/k8s-troubleshooter, deliverable: report}\n- action: check\n- action: notify\n",
 			})
 			got := h.order("knowledge: {skill_library: "+dir+"/library}", "skills: {cache_dir: "+dir+"/skills}", "pipelines_dir: "+dir+"/pipelines", working)

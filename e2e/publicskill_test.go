@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -103,7 +104,11 @@ func TestEvaluationsOfASkill(t *testing.T) {
 	}
 	h, m := handsOf(who), fakemodel.New(t)
 	s := h.site(t, m, []fakemodel.Step{{Text: "replaced below"}})
-	m.MustAdd(t, h.cli, fakemodel.Scenario{Answer: func(r fakemodel.Request) fakemodel.Step {
+	m.MustAdd(t, h.cli, fakemodel.Scenario{WithoutTools: "script", Answer: func(r fakemodel.Request) fakemodel.Step {
+		if strings.Contains(r.Text, "# Does it fulfil the criterion?") {
+			kind := strings.Contains(r.Text, `"criterion": "says what was done"`) && strings.Contains(r.Text, "The shop is deployed.")
+			return fakemodel.Step{Usage: &fakemodel.Usage{Input: 1, Output: 1}, Text: fmt.Sprintf(`{"passes": %t, "why": "it names no cluster"}`, kind)}
+		}
 		usage := &fakemodel.Usage{Input: 1000, Output: 100}
 		tool := slices.IndexFunc(r.Tools, func(name string) bool { return strings.HasSuffix(name, "kubectl_apply") })
 		switch {
@@ -119,7 +124,9 @@ func TestEvaluationsOfASkill(t *testing.T) {
 		"shop/deployer/SKILL.md":             "---\nname: deployer\nmodel: anthropic/claude-sonnet-4-5\n---\n# Deploy\n\nApply the manifest.\n",
 		"shop/deployer/agentura.config.yaml": "domain: shop\nskills: [{name: deployer, role: agent}]\nagent: {executor: ptc, max_iterations: 5}\nmcp_tools: [{server: k8s, tools: [kubectl_apply, kubectl_get]}]\n",
 		"shop/deployer/evals/deploys.yaml": "prompt: Deploy the shop\nmock_tools:\n  kubectl_apply: {response: deployment.apps/shop created}\nexpected_tools: [kubectl_apply]\nforbidden_tools: [kubectl_get]\n" +
-			"assertions: [{type: output-contains, value: deployed}]\n",
+			"assertions: [{type: output-contains, value: deployed}, {type: judge, criteria: says what was done}]\n",
+		"shop/deployer/evals/judged.yaml": "prompt: Deploy the shop\nmock_tools:\n  kubectl_apply: {response: deployment.apps/shop created}\n" +
+			"assertions: [{type: judge, criteria: says where}]\n",
 		"shop/deployer/evals/idle.yaml": "prompt: Do nothing\nexpected_tools: [kubectl_apply]\nmax_retries: 2\n",
 	})
 	s.env["SKILLS_CACHE_DIR"] = dir
@@ -136,6 +143,10 @@ func TestEvaluationsOfASkill(t *testing.T) {
 		r, err := skilltest.RunEval(t.Context(), o, e)
 		s.must(err)
 		switch e.Name {
+		case "judged":
+			if r.Passed || len(r.Failures) != 1 || r.Failures[0] != `"says where" is not so: it names no cluster` {
+				t.Errorf("%+v", r)
+			}
 		case "deploys":
 			if !r.Passed || r.Attempts != 1 || !slices.Contains(r.Called, "kubectl_apply") || !strings.Contains(string(r.Output), "The shop is deployed.") {
 				t.Errorf("%+v, %s", r, r.Output)

@@ -14,12 +14,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
@@ -127,6 +129,7 @@ func (r *recorder) of(u *unstructured.Unstructured) dynamic.ResourceInterface {
 func (r *recorder) create(ctx context.Context, u *unstructured.Unstructured) error {
 	give := u.DeepCopy()
 	delete(give.Object, keyDeleted)
+	give.SetManagedFields(nil) // the server writes its own
 	status, hasStatus := give.Object["status"]
 	delete(give.Object, "status")
 	got, err := r.of(u).Create(ctx, give, metav1.CreateOptions{})
@@ -183,7 +186,7 @@ func (r *recorder) delete(ctx context.Context, u *unstructured.Unstructured) err
 // settled takes out of the server's answer what differs from recording to
 // recording, and puts back the times that were meant.
 func settled(got, meant *unstructured.Unstructured, i int) map[string]any {
-	got.SetManagedFields(nil)
+	got.SetManagedFields(meant.GetManagedFields())
 	got.SetUID(uidOf(got.GetKind(), got.GetNamespace(), got.GetName()))
 	got.SetResourceVersion(fmt.Sprint(48120 + i*7))
 	got.SetCreationTimestamp(meant.GetCreationTimestamp())
@@ -347,6 +350,12 @@ func (r *recorder) clean(ctx context.Context) error {
 		err = r.of(u).Delete(ctx, u.GetName(), metav1.DeleteOptions{GracePeriodSeconds: &now, PropagationPolicy: &background})
 		if u.GetKind() == "Namespace" {
 			err = r.finalize(ctx, u)
+		}
+		if u.GetKind() == "CustomResourceDefinition" && err == nil { // the next case may need it again
+			err = utilwait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+				_, err := r.of(u).Get(ctx, u.GetName(), metav1.GetOptions{})
+				return apierrors.IsNotFound(err), nil
+			})
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			errs = append(errs, fmt.Errorf("delete %s %s: %w", u.GetKind(), u.GetName(), err))

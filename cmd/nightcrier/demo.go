@@ -16,16 +16,26 @@ import (
 
 func (p *program) demoCommand() *cobra.Command {
 	o := oneshot.DemoOptions{Version: buildVersion().Version, Stdout: p.stdout, Stderr: p.stderr, Page: p.demoPage, Row: p.demoRow}
-	level := ""
+	level, open := "", false
 	cmd := &cobra.Command{Use: "demo", Short: "See how recorded faults are investigated, without cluster or key", Args: checkArgs(noArgs)}
-	cmd.Flags().BoolVar(&o.Once, "once", false, "exit when all incidents have ended, instead of serving the API until Ctrl-C")
+	cmd.Flags().BoolVar(&o.Once, "once", false, "exit when all incidents have ended, instead of serving the page and the API until Ctrl-C")
 	cmd.Flags().StringVar(&o.Out, "out", "", "directory to keep the workspaces in (default none: the reports alone are kept, in a temporary directory that is named at the end)")
 	cmd.Flags().StringVar(&o.Executor, "executor", "builtin", "agent that investigates: "+strings.Join(config.Executors(), ", "))
 	cmd.Flags().StringVar(&o.Listen, "listen", "127.0.0.1:0", "loopback address to serve the API on")
+	cmd.Flags().StringVar(&o.PageListen, "page-listen", "127.0.0.1:0", "loopback address to serve the page on")
+	cmd.Flags().BoolVar(&open, "open", false, "open the page in a browser")
 	cmd.Flags().StringVar(&level, "log-level", "error", "lowest level that is logged to stderr")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		if o.Logger, err = p.newLogger(level); err != nil {
 			return usageError(cmd, err)
+		}
+		o.Open = func(link string) {
+			if open {
+				p.openInBrowser(link)
+			}
+		}
+		if o.Once && !open {
+			o.PageListen = "" // nobody could look at it in time
 		}
 		ctx, stop := p.withInterrupt(cmd.Context())
 		defer stop()

@@ -173,6 +173,10 @@ func accept(ts *testscript.TestScript, s *store.Store, fault string, sev nightcr
 // control is what app does for the API, as far as a store can.
 type control struct{ *store.Store }
 
+func (c control) MarkCleared(ctx context.Context, id, _ string) (nightcrier.Incident, error) {
+	return c.Store.MarkCleared(ctx, id)
+}
+
 func (c control) Cancel(ctx context.Context, id, cause string) (nightcrier.Run, error) {
 	return c.RequestCancel(ctx, id, cause)
 }

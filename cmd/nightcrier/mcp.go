@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -233,18 +234,19 @@ The command that is shown with it accepts this, and nothing that the server says
 }
 
 func (p *program) toolsAcceptCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "accept SERVER", Short: "Accept the tools of a server as they are now", Args: checkArgs(oneArg("SERVER", "which server? Take its name from `nightcrier tools list`")),
-		Long: `Shows what changed in the tools of a server, and accepts it: agents get these tools from
-their next run on. With --digest it accepts what ` + "`nightcrier tools diff`" + ` has shown, and nothing else.`}
+	cmd := &cobra.Command{Use: "accept SERVER", Short: "Accept what changed in the tools of a server", Args: checkArgs(oneArg("SERVER", "which server? Take its name from `nightcrier tools list`")),
+		Long: `Accepts what ` + "`nightcrier tools diff`" + ` has shown, by its digest, and nothing that the server says
+meanwhile: agents get these tools from their next run on. Without --digest it shows what there is to
+accept, with the command that does, and accepts nothing (exit code 6).`}
 	digest := ""
-	cmd.Flags().StringVar(&digest, "digest", "", "digest that `nightcrier tools diff` has shown (default whatever the server says now)")
+	cmd.Flags().StringVar(&digest, "digest", "", "digest that `nightcrier tools diff` has shown")
 	p.formatFlag(cmd, "text", "json")
 	fewConfigFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return p.runToolsDiff(cmd, args, true, digest) }
 	return cmd
 }
 
-func (p *program) runToolsDiff(cmd *cobra.Command, args []string, accept bool, digest string) error {
+func (p *program) runToolsDiff(cmd *cobra.Command, args []string, accept bool, digest string) (err error) {
 	if digest == "" && cmd.Flags().Changed("digest") {
 		return usageError(cmd, fmt.Errorf("--digest is empty: write what `nightcrier tools diff` has shown, or leave it out"))
 	}
@@ -256,10 +258,13 @@ func (p *program) runToolsDiff(cmd *cobra.Command, args []string, accept bool, d
 	if err != nil {
 		return err
 	}
+	changes := diff.Changes
+	if accept && digest == "" && len(changes) > 0 {
+		defer func() { err = cmp.Or(err, errFound) }()
+	}
 	if p.format == "json" {
 		return p.printJSON(diff)
 	}
-	changes := diff.Changes
 	for i, c := range changes {
 		fmt.Fprintf(p.stdout, "%s %s %s\n", c.Server, text.CutLine(text.MarkHidden(c.Tool), 128), c.How)
 		was, is := whatDiffers(string(c.Was), string(c.Is))
@@ -268,13 +273,15 @@ func (p *program) runToolsDiff(cmd *cobra.Command, args []string, accept bool, d
 				fmt.Fprintf(p.stdout, "  %s\n", text.EscapeJSON(side)) // what is hidden shall differ, too
 			}
 		}
-		if !accept && (i == len(changes)-1 || changes[i+1].Server != c.Server) {
+		if digest == "" && (i == len(changes)-1 || changes[i+1].Server != c.Server) {
 			fmt.Fprintf(p.stdout, "nightcrier tools accept %s --digest %s\n", c.Server, diff.Digests[c.Server])
 		}
 	}
 	switch {
-	case accept:
-		p.printMessage("The tools of %s are accepted as they are now.", args[0])
+	case diff.Accepted:
+		p.printMessage("The tools of %s are accepted as they are shown here.", args[0])
+	case accept && len(changes) > 0:
+		p.printMessage("Nothing is accepted yet: the last line accepts what is shown here.")
 	case len(cfg.ToolServers) == 0:
 		p.printMessage("tool_servers names no server.")
 	case len(changes) == 0:

@@ -10,8 +10,11 @@ import (
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/check/doctor"
 	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/face/telemetry"
+	"nightcrier.dev/nightcrier/internal/face/ui"
+	"nightcrier.dev/nightcrier/internal/oneshot"
 
 	"github.com/spf13/cobra"
 )
@@ -45,12 +48,15 @@ func (p *program) runServer(cmd *cobra.Command) error {
 	if text := p.nothingWatched(cfg); text != "" {
 		log.Warn(text, "component", "config", "event", "no_clusters")
 	}
-	a, err := app.New(app.Options{Config: cfg, Logger: log, Version: buildVersion().Version, Masking: &masking})
+	a, err := app.New(app.Options{Config: cfg, Logger: log, Version: buildVersion().Version, Masking: &masking, Doctor: doctorOf(cfg)})
 	if err != nil {
 		return err
 	}
 	if err := a.Start(cmd.Context()); err != nil {
 		return err
+	}
+	if link := a.PageLink(); link != "" && p.messageWidth > 0 { // a log is read by others
+		p.printMessage("The page; this link logs one browser in within 15 minutes, and `nightcrier page` prints another: %s", link)
 	}
 	select {
 	case s := <-p.signals:
@@ -141,4 +147,14 @@ func (p *program) loadLogging(cmd *cobra.Command, masking *telemetry.Masking) (*
 		log.Warn(w.String(), "component", "config", "event", "config_warning")
 	}
 	return cfg, log, nil
+}
+
+// doctorOf has doctor look at a configuration, for the page.
+func doctorOf(cfg *config.Config) func(context.Context) []ui.Check {
+	return func(ctx context.Context) (all []ui.Check) {
+		for _, c := range doctor.Run(ctx, cfg, doctor.Options{ListTools: oneshot.ListTools}) {
+			all = append(all, ui.Check{Status: c.Status, Name: c.Code + " " + c.Name, Detail: c.Detail, Hint: c.Hint})
+		}
+		return all
+	}
 }

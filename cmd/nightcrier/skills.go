@@ -227,7 +227,7 @@ func (p *program) printSkill(s shownSkill, wholePrompt bool) {
 }
 
 // levelStyle is how what was found about a skill is marked.
-var levelStyle = map[skill.Level]string{skill.Fail: red, skill.Refuse: yellow, skill.Warn: yellow, skill.Hint: dim}
+var levelStyle = map[skill.Level]string{skill.Fail: red, skill.Refuse: red, skill.Warn: yellow, skill.Hint: dim}
 
 func (p *program) skillsUpdateCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "update", Short: "Fetch the repositories of skills.sources at their pinned commits", Args: checkArgs(noArgs),
@@ -307,10 +307,11 @@ func (p *program) skillsNewCommand() *cobra.Command {
 }
 
 func (p *program) skillsValidateCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "validate DIR...", Short: "Check skills that you write", Args: checkArgs(someSkill),
+	cmd := &cobra.Command{Use: "validate PATH...", Short: "Check skills that you write", Args: checkArgs(someSkill),
 		Long: `Checks the skill in a directory, or all that are below it, for their author: what makes one
-unusable, by file and line (exit code 6), why it cannot be executed, what is not used as it
-stands there, such as tools that it grants itself, and what would make it better.`}
+unusable or keeps it from being executed, by file and line (exit code 6), what is not used as it
+stands there, such as tools that it grants itself, and what would make it better. A SKILL.md stands for
+its directory.`}
 	p.formatFlag(cmd, "text", "json")
 	cmd.RunE = func(_ *cobra.Command, given []string) error {
 		var dirs []string
@@ -348,14 +349,14 @@ type foundInSkill struct {
 	Findings []skill.Finding `json:"findings"`
 }
 
-// printFindings prints what was found, of several skills how much; errFound when one cannot be used.
+// printFindings prints what was found, of several skills how much; errFound when one cannot be executed.
 func (p *program) printFindings(found []foundInSkill) (err error) {
 	t := table{}
 	for _, one := range found {
 		counts, worst := map[skill.Level]int{}, cell{"ok", green}
 		for _, f := range one.Findings {
-			if counts[f.Level]++; f.Level == skill.Fail {
-				err, worst = errFound, cell{string(skill.Fail), red}
+			if counts[f.Level]++; f.Level == skill.Fail || f.Level == skill.Refuse {
+				err, worst = errFound, cell{string(f.Level), red}
 			}
 			where := f.Place()
 			if len(found) > 1 {

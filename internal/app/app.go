@@ -15,6 +15,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose"
 	"nightcrier.dev/nightcrier/internal/face/api"
 	"nightcrier.dev/nightcrier/internal/face/telemetry"
+	"nightcrier.dev/nightcrier/internal/face/ui"
 	"nightcrier.dev/nightcrier/internal/ingest/mcp"
 	"nightcrier.dev/nightcrier/internal/ingest/observe"
 	"nightcrier.dev/nightcrier/internal/ingest/webhook"
@@ -65,6 +66,8 @@ type Options struct {
 	Runs   func(*run.Config)
 	Triage func(*triage.Triage)
 	Order  func(run.Order) run.Order
+	// Doctor looks whether the setup works, nil where nobody can tell.
+	Doctor func(context.Context) []ui.Check
 	// Record is the workspace that answers agents in the place of the tools of others,
 	// metrics and logs, "" for none.
 	Record string
@@ -78,6 +81,7 @@ type App struct {
 	schedules schedules
 	hooks     *webhook.Hooks
 	server    *api.Server
+	page      *ui.UI // nil where none is served
 	ready     chan struct{}
 }
 
@@ -102,7 +106,7 @@ func (a *App) Start(ctx context.Context) error {
 		return err
 	}
 	close(a.ready)
-	a.tellReady("socket", filepath.Join(a.root.Path(), api.SocketName), "listen", a.server.Addr(), "health_listen", a.server.HealthAddr(), "webhook_listen", a.server.WebhookAddr())
+	a.tellReady("socket", filepath.Join(a.root.Path(), api.SocketName), "listen", a.server.Addr(), "health_listen", a.server.HealthAddr(), "webhook_listen", a.server.WebhookAddr(), "page_listen", a.server.PageAddr())
 	return nil
 }
 
@@ -131,10 +135,18 @@ func (a *App) startServer(ctx context.Context) error {
 		Version: a.opt.Version, Incidents: a.store, Events: a.store, Runs: a.store, Limits: a.admitter.Limits, Control: a, Clusters: a, Pipelines: a.listPipelines, Skills: a, Start: a.StartRun, Triggers: a.Triggers, Webhooks: a.hooks.Local(), Ready: a.isReady,
 		Metrics: a.metrics.Handler(), Markdown: a.ReportMarkdown, Mask: a.masker.String, Logger: a.log.With("component", "api"), Now: a.opt.Now,
 	})
-	a.server = api.NewServer(api.ServerConfig{
+	listeners := api.ServerConfig{
 		API: h, Listen: a.cfg.Listen, HealthListen: a.cfg.HealthListen, WebhookListen: a.cfg.WebhookListen, Webhooks: a.hooks.Public(),
 		Socket: filepath.Join(a.cfg.WorkspaceRoot, api.SocketName), Logger: a.log.With("component", "api"),
-	})
+	}
+	if a.cfg.Page.Listen != "" {
+		page, err := a.newPage()
+		if err != nil {
+			return err
+		}
+		a.page, listeners.PageListen, listeners.Page = page, a.cfg.Page.Listen, page
+	}
+	a.server = api.NewServer(listeners)
 	a.onStop("listeners", a.server.Stop)
 	return a.server.Start(ctx)
 }

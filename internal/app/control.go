@@ -64,6 +64,18 @@ func (a *Investigator) Note(ctx context.Context, incidentID, by, text string) (n
 	return n, a.store.AddNote(ctx, incidentID, n)
 }
 
+// MarkCleared takes in that a person says that the fault of an incident is over, and notes it.
+func (a *Investigator) MarkCleared(ctx context.Context, incidentID, by string) (nightcrier.Incident, error) {
+	inc, err := a.store.MarkCleared(ctx, incidentID)
+	if err != nil {
+		return inc, err
+	}
+	if _, err := a.Note(ctx, incidentID, by, "Marked as over."); nightcrier.CodeOf(err) != nightcrier.Conflict { // there may be as many as are kept
+		return inc, err
+	}
+	return inc, nil
+}
+
 // noteDropped reports runs that ended without ever being admitted.
 func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 	for _, r := range runs {
@@ -80,7 +92,7 @@ func (a *Investigator) noteDropped(ctx context.Context, runs []nightcrier.Run) {
 func (a *Investigator) tellDropped(ctx context.Context, r nightcrier.Run) error {
 	if r.Reason == nightcrier.QueueExpired && r.IncidentID() != "" {
 		inc, err := a.store.Incident(ctx, r.IncidentID())
-		if err == nil && inc.RunID == r.ID {
+		if err == nil && inc.RunID == r.ID { // else it is again what it was before
 			err = a.announce(ctx, inc, nil, r.ID)
 		}
 		if err != nil {

@@ -59,6 +59,7 @@ type Config struct {
 	Listen string
 	// HealthListen is an extra address for health and metrics; empty opens none.
 	HealthListen string
+	Page         Page
 	// WebhookListen is an extra address for webhooks that have a token; empty opens
 	// none.
 	WebhookListen string

@@ -84,7 +84,7 @@ const day = 24 * time.Hour
 
 // allKeys returns every key, in the order of the documentation.
 func allKeys() []key {
-	return slices.Concat(serverKeys(), clusterKeys(), alertKeys(), sourceKeys(), hookKeys(), agentKeys(), skillKeys(), sandboxKeys(), budgetKeys(), toolKeys(), runbookKeys(), serviceKeys(), pipelineKeys(), foreignKeys())
+	return slices.Concat(serverKeys(), pageKeys(), clusterKeys(), alertKeys(), sourceKeys(), hookKeys(), agentKeys(), skillKeys(), sandboxKeys(), budgetKeys(), toolKeys(), runbookKeys(), serviceKeys(), pipelineKeys(), foreignKeys())
 }
 
 func serverKeys() []key {

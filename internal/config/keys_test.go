@@ -68,6 +68,9 @@ var effects = map[string]effect{
 
 	"clusters[].alertmanager.token_env": {"THE_KEY", "value of THE_KEY", func(c *Config) any { return "value of " + c.Clusters[0].Alertmanager.TokenEnv }},
 	"clusters[].alertmanager.labels":    {"pod=k8s_pod", map[string]string{"pod": "k8s_pod"}, func(c *Config) any { return c.Clusters[0].Alertmanager.Labels }},
+	"page_listen":                       {"127.0.0.1:96", "127.0.0.1:96", func(c *Config) any { return c.Page.Listen }},
+	"page_url":                          {"https://night.example", "https://night.example", func(c *Config) any { return c.Page.URL }},
+	"page_tokens":                       {"ada=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", []string{"ada=9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"}, func(c *Config) any { return c.Page.Tokens }},
 	"webhook_listen":                    {"0.0.0.0:97", "0.0.0.0:97", func(c *Config) any { return c.WebhookListen }},
 
 	"clusters[].sources.prometheus.url":             {"https://prometheus.example/x", "https://prometheus.example/x", func(c *Config) any { return c.Clusters[0].Sources.Prometheus.URL }},

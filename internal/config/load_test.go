@@ -60,7 +60,7 @@ func TestDefaults(t *testing.T) {
 		Skills:   Skills{FetchedDir: "/srv/incidents/skills"},
 		Runbooks: Runbooks{Timeout: 5 * time.Second},
 		Sandbox:  Sandbox{Backend: "process"}, Budget: Budget{PerRunUSD: 2, PerIncidentUSD: 4, PerClusterDayUSD: 50}, Retention: 72 * time.Hour,
-		Log: Log{Level: "info", Format: "auto"}, HealthListen: "127.0.0.1:8080",
+		Log: Log{Level: "info", Format: "auto"}, HealthListen: "127.0.0.1:8080", Page: Page{Listen: "127.0.0.1:8090"},
 	}
 	if diff := cmp.Diff(want, cfg, cmp.FilterPath(isHidden, cmp.Ignore())); diff != "" {
 		t.Error(diff)

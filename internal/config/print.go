@@ -67,15 +67,23 @@ func effectiveRows(cfg *Config, entry int, pick func(*key) bool) []printed {
 func ofServer(k *key) bool { return !k.ofCluster() && !k.ofHook() && !k.ofTool() }
 
 func printJSON(cfg *Config) ([]byte, error) {
-	type row struct {
-		Key    string `json:"key"`
-		Value  any    `json:"value"`
-		Origin string `json:"origin"`
-	}
-	rows := []row{}
+	out, err := json.MarshalIndent(map[string]any{"settings": Effective(cfg)}, "", "  ")
+	return append(out, '\n'), err
+}
+
+// Setting is one effective value, and where it came from. What is secret says only that it is.
+type Setting struct {
+	Key    string `json:"key"`
+	Value  any    `json:"value"`
+	Origin string `json:"origin"`
+}
+
+// Effective lists the values that are in force.
+func Effective(cfg *Config) []Setting {
+	rows := []Setting{}
 	add := func(all []printed) {
 		for _, p := range all {
-			rows = append(rows, row{Key: p.path, Value: plainValue(p), Origin: p.origin.String()})
+			rows = append(rows, Setting{Key: p.path, Value: plainValue(p), Origin: p.origin.String()})
 		}
 	}
 	add(effectiveRows(cfg, 0, ofServer))
@@ -88,8 +96,7 @@ func printJSON(cfg *Config) ([]byte, error) {
 	for i := range cfg.ToolServers {
 		add(effectiveRows(cfg, i, (*key).ofTool))
 	}
-	out, err := json.MarshalIndent(map[string]any{"settings": rows}, "", "  ")
-	return append(out, '\n'), err
+	return rows
 }
 
 // plainValue is a value as JSON shows it.

@@ -101,7 +101,7 @@ func (w Warning) String() string { return withOrigin(w.Origin, w.Key, w.Text) }
 // IsOfAgent reports whether it says what is lacking to start an agent: a command that starts none
 // has no use for it.
 func (w Warning) IsOfAgent() bool {
-	return w.FailsCheck && (w.Key == "agent.command" || w.Key == "agent.api_key")
+	return w.Key == "agent.script_path" || w.FailsCheck && (w.Key == "agent.command" || w.Key == "agent.api_key")
 }
 
 func withOrigin(o Origin, key, text string) string {

@@ -34,6 +34,7 @@ func (l *loader) checkAll(cfg *Config) {
 		l.problemAt(cfg, "workspace_root", err)
 	}
 	l.placeHealth(cfg)
+	l.checkPage(cfg)
 	if cfg.HealthListen != "" && cfg.HealthListen == cfg.Listen && !strings.HasSuffix(cfg.Listen, ":0") {
 		l.problemAt(cfg, "health_listen", errors.New("is the same address as listen: choose another port, or leave it out"))
 	}

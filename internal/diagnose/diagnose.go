@@ -101,8 +101,17 @@ func conclude(ctx context.Context, c *collect.Collector, facts *scene.Facts) (co
 		own, all := rules.Judge(facts)
 		found := compose.Compose(facts, own, all)
 		root, ok := found.Root()
-		if !ok || asked == maxAsked || facts.Hearsay {
+		if asked == maxAsked || facts.Hearsay {
 			return found, nil
+		}
+		if !ok || found.Findings[0].Confidence == nightcrier.Low {
+			more, err := c.ReadLeading(ctx)
+			if err != nil || !more && !ok {
+				return found, err
+			}
+			if more {
+				continue
+			}
 		}
 		_, unexplained := found.Unexplained()
 		if more, err := c.AskWhy(ctx, root, unexplained); err != nil || !more {

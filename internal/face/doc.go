@@ -7,5 +7,6 @@
 //   - mcpserver: our MCP server: tools, subscriptions, investigations
 //   - notify: messages to people, each at most once
 //   - notify/slack: these in Slack
+//   - ui: the page: incidents, runs and the fleet for people with a browser
 //   - telemetry: metrics and logs
 package face

@@ -36,9 +36,12 @@ type DemoOptions struct {
 	Out      string
 	Executor string
 	Listen   string
-	Stdout   io.Writer
-	Stderr   io.Writer
-	Logger   *slog.Logger
+	// PageListen is where the page is served, "" for nowhere; Open is handed the link to it.
+	PageListen string
+	Open       func(link string)
+	Stdout     io.Writer
+	Stderr     io.Writer
+	Logger     *slog.Logger
 	// Page shows a report to whoever reads; md is the same as Markdown.
 	Page func(r *nightcrier.Report, md []byte) string
 	// Row prints what became of one incident.
@@ -90,6 +93,10 @@ func Demo(ctx context.Context, o DemoOptions) (err error) {
 		clean := context.WithoutCancel(ctx)
 		err = errors.Join(err, cancelOpen(clean, a), a.Stop(clean))
 	}()
+	if link := a.PageLink(); link != "" {
+		fmt.Fprintf(o.Stderr, "See it happen; this link logs one browser in:\n  %s\n\n", link)
+		o.Open(link)
+	}
 	return demoShow{o: o, app: a, scenarios: d, peer: peer}.playScenarios(ctx)
 }
 
@@ -172,7 +179,7 @@ func demoConfig(o DemoOptions, d []demo.Scenario, peer *demoPeer, dir string) (*
 			env = append(env, name+"="+v)
 		}
 	}
-	flags := map[string]string{"workspace_root": dir, "agent.executor": o.Executor, "listen": o.Listen, "severity_threshold": "warning"}
+	flags := map[string]string{"workspace_root": dir, "agent.executor": o.Executor, "listen": o.Listen, "page_listen": cmp.Or(o.PageListen, "none"), "severity_threshold": "warning"}
 	if missing := missingKeyVariable(o); missing != "" {
 		model, err := fakemodel.Start()
 		if err != nil {
@@ -235,6 +242,9 @@ func (s demoShow) playScenarios(ctx context.Context) error {
 	}
 	if !s.o.Once {
 		fmt.Fprintf(s.o.Stderr, "\nThe API is at http://%s/api/v1/incidents until you press Ctrl-C.\n", s.app.Addr())
+		if link := s.app.PageLink(); link != "" {
+			fmt.Fprintf(s.o.Stderr, "The page, for a browser that is not logged in yet: %s\n", link)
+		}
 		<-ctx.Done()
 		return nil
 	}

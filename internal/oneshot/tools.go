@@ -49,10 +49,10 @@ type ToolDiff struct {
 }
 
 // DiffTools compares what the servers have with what was accepted, of one or, without a name, of
-// all. A server that was never seen has no changes. With accept that is accepted; with the digest
-// of what was shown nothing else is, which is a Conflict then.
+// all. A server that was never seen has no changes, unless all that it has is to be accepted. Accepted is what
+// was shown, by its digest: when it is another one by now, that is a Conflict.
 func DiffTools(ctx context.Context, cfg *config.Config, server string, accept bool, digest string) (diff ToolDiff, err error) {
-	diff = ToolDiff{Changes: []ToolChange{}, Digests: map[string]string{}, Accepted: accept}
+	diff = ToolDiff{Changes: []ToolChange{}, Digests: map[string]string{}, Accepted: digest != ""}
 	some := *cfg
 	if server != "" {
 		some.ToolServers = slices.DeleteFunc(slices.Clone(cfg.ToolServers), func(s config.ToolServer) bool { return s.Name != server })
@@ -67,7 +67,7 @@ func DiffTools(ctx context.Context, cfg *config.Config, server string, accept bo
 			return nil, err
 		}
 		differs := map[string]string{}
-		if seen {
+		if seen || accept {
 			differs = toolserver.Differences(accepted, offered)
 		}
 		for _, tool := range slices.Sorted(maps.Keys(differs)) {
@@ -78,7 +78,7 @@ func DiffTools(ctx context.Context, cfg *config.Config, server string, accept bo
 		case digest != "" && digest != diff.Digests[server]:
 			changed = true
 			return nil, nil
-		case accept:
+		case digest != "":
 			return nil, pins.Accept(server, offered)
 		}
 		return nil, nil

@@ -42,8 +42,17 @@ func TestWhatIsAcceptedIsWhatWasShown(t *testing.T) {
 	try := func(accept bool, digest string) (ToolDiff, error) {
 		return DiffTools(t.Context(), cfg, "wiki", accept, digest)
 	}
-	if _, err := try(true, ""); err != nil {
-		t.Fatal(err)
+	first, err := try(true, "")
+	if err != nil || len(first.Changes) != 1 || first.Accepted {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	says.Store("looks twice")
+	if _, err := try(true, first.Digests["wiki"]); nightcrier.CodeOf(err) != nightcrier.Conflict {
+		t.Errorf("what nobody saw is accepted: %v", err)
+	}
+	says.Store("looks")
+	if last, err := try(true, first.Digests["wiki"]); err != nil || !last.Accepted {
+		t.Fatalf("%+v, %v", last, err)
 	}
 	says.Store("looks elsewhere")
 	shown, err := try(false, "")

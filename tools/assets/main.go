@@ -15,15 +15,17 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"nightcrier.dev/nightcrier/internal/test/browsertest"
 	"nightcrier.dev/nightcrier/internal/test/clitest"
 	"nightcrier.dev/nightcrier/internal/test/kubetest"
 	"nightcrier.dev/nightcrier/internal/test/mcpsuite"
 )
 
 var makers = map[string]func(context.Context, io.Writer) error{
-	"kube":  kubetest.Build,
-	"clis":  installCLIs,
-	"suite": mcpsuite.Install,
+	"kube":    kubetest.Build,
+	"clis":    installCLIs,
+	"suite":   mcpsuite.Install,
+	"browser": browsertest.InstallAxe,
 }
 
 func main() {
@@ -51,7 +53,7 @@ func makeAll(ctx context.Context, names []string) error {
 func run(ctx context.Context, name string) error {
 	mk, ok := makers[name]
 	if !ok {
-		return fmt.Errorf("unknown asset; known are kube, clis, suite")
+		return fmt.Errorf("unknown asset; known are kube, clis, suite, browser")
 	}
 	return mk(ctx, os.Stderr)
 }

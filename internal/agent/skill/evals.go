@@ -107,13 +107,25 @@ func (e *Eval) findWrong() (at int, err error) {
 			return i, fmt.Errorf("assertions.type %.40q is none of %s", a.Type, strings.Join(types, ", "))
 		case a.Value == "" && a.Type != Judged:
 			return i, fmt.Errorf("an assertion %s has no value", a.Type)
+		case a.Value == "" && a.Criteria == "":
+			return i, fmt.Errorf("an assertion %s has no criteria: write what has to be so", a.Type)
 		}
 	}
 	return -1, nil
 }
 
+// Judges are what of it a model has to say whether it is so.
+func (e *Eval) Judges() (criteria []string) {
+	for _, a := range e.Assertions {
+		if a.Type == Judged {
+			criteria = append(criteria, cmp.Or(a.Criteria, a.Value))
+		}
+	}
+	return criteria
+}
+
 // Check says what of an evaluation is not so, given what was delivered, as text, and which tools
-// were called.
+// were called. What is to be judged is another's to say.
 func (e *Eval) Check(output string, called []string) (failed []string) {
 	has := func(text string) bool { return strings.Contains(strings.ToLower(output), strings.ToLower(text)) }
 	assertions := slices.Clone(e.Assertions)
@@ -133,8 +145,6 @@ func (e *Eval) Check(output string, called []string) (failed []string) {
 			failed = append(failed, fmt.Sprintf("%s was not called", a.Value))
 		case a.Type == ToolNotCalled && slices.Contains(called, a.Value):
 			failed = append(failed, fmt.Sprintf("%s was called", a.Value))
-		case a.Type == Judged:
-			failed = append(failed, fmt.Sprintf("nobody judges %q here: write what the output has to contain", cmp.Or(a.Criteria, a.Value)))
 		}
 	}
 	return failed

@@ -51,16 +51,17 @@ func TestWhatAnEvaluationHoldsAgainst(t *testing.T) {
 			t.Errorf("%s: %q, not %q", name, got, c.want)
 		}
 	}
-	judged := Eval{Assertions: []Assertion{{Type: Judged, Criteria: "it is kind"}}}
-	if got := judged.Check("", nil); len(got) != 1 || !strings.Contains(got[0], "it is kind") {
-		t.Errorf("what nobody judges passes: %q", got)
+	judged := Eval{Assertions: []Assertion{{Type: Judged, Criteria: "it is kind"}, {Type: Judged, Value: "it is short"}, {Type: OutputContains, Value: "x"}}}
+	if got := strings.Join(judged.Judges(), ", "); got != "it is kind, it is short" {
+		t.Errorf("to be judged is %q", got)
 	}
 }
 
 func TestBrokenEvaluationsAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"name: x": "evals/a.yaml: asserts nothing",
-		"name: x\nassertions:\n- {type: judge}\n- {type: smells-like}":     `evals/a.yaml:4: assertions.type "smells-like" is none of output-contains`,
+		"name: x\nassertions:\n- {type: judge, criteria: kind}\n- {type: smells-like}": `evals/a.yaml:4: assertions.type "smells-like" is none of output-contains`,
+		"assertions: [{type: judge}]":                                      "evals/a.yaml:1: an assertion judge has no criteria",
 		"assertions: [{type: output-contains}]":                            "evals/a.yaml:1: an assertion output-contains has no value",
 		"mock_tools: {get: {response: &a [{type: nose}]}}\nassertions: *a": `evals/a.yaml: assertions.type "nose" is none of`,
 		"asserts: []":                 `evals/a.yaml: line 1: unknown field "asserts"`,

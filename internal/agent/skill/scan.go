@@ -42,6 +42,9 @@ func Inspect(dir string) ([]Finding, error) {
 // FindDirs returns a directory that is a skill, or else those below it that are; where there is
 // none, the directory itself.
 func FindDirs(dir string) ([]string, error) {
+	if name := filepath.Base(dir); name == "SKILL.md" || name == configFile {
+		dir = filepath.Dir(dir)
+	}
 	if err := checkDir(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nightcrier.Errorf(nightcrier.NotFound, "%s does not exist: name the directory of a skill, or one of skills", dir)
 	} else if err != nil {

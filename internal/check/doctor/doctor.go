@@ -45,11 +45,12 @@ type Check struct {
 const (
 	CheckDisk  = "disk"
 	CheckStore = "store"
-	// CheckListen and the two below it are whether the configured addresses can be
+	// CheckListen and the three below it are whether the configured addresses can be
 	// listened on; their names are those of the keys.
 	CheckListen        = "listen"
 	CheckHealthListen  = "health_listen"
 	CheckWebhookListen = "webhook_listen"
+	CheckPageListen    = "page_listen"
 	CheckCluster       = "cluster"
 	// CheckCredential is what the cluster's credential may do.
 	CheckCredential = "credential"
@@ -192,6 +193,9 @@ func checkListen(ctx context.Context, cfg *config.Config) (checks []Check) {
 	}
 	if cfg.WebhookListen != "" {
 		try(CheckWebhookListen, cfg.WebhookListen, api.ServerConfig{WebhookListen: cfg.WebhookListen})
+	}
+	if cfg.Page.Listen != "" {
+		try(CheckPageListen, cfg.Page.Listen, api.ServerConfig{PageListen: cfg.Page.Listen})
 	}
 	return checks
 }

@@ -64,6 +64,8 @@ type Control interface {
 	// TellAgain sends again what may not have reached people about an incident or a run;
 	// Conflict where there is nothing of the kind.
 	TellAgain(ctx context.Context, id string) ([]store.Notification, error)
+	// MarkCleared takes in that a person, who may be "", says that the fault is over.
+	MarkCleared(ctx context.Context, incidentID, by string) (nightcrier.Incident, error)
 	// Note adds a note; by may be "". The answer is the note as it is kept.
 	Note(ctx context.Context, incidentID, by, text string) (nightcrier.Note, error)
 }

@@ -165,7 +165,7 @@ func TestDescriptionNamesEveryRoute(t *testing.T) {
 	a := newFake().api(t)
 	paths := decode(t, ask(a, "GET", path("openapi.json")))["paths"].(map[string]any)
 	for _, p := range []string{"/incidents", "/incidents/{id}", "/incidents/{id}/status", "/incidents/{id}/report", "/incidents/{id}/notifications", "/incidents/{id}/notifications/again", "/incidents/{id}/notes",
-		"/incidents/{id}/journal", "/incidents/{id}/cancel", "/incidents/{id}/retry", "/events", "/clusters"} {
+		"/incidents/{id}/journal", "/incidents/{id}/cancel", "/incidents/{id}/clear", "/incidents/{id}/retry", "/events", "/clusters"} {
 		if paths["/api/v1"+p] == nil {
 			t.Errorf("%s is not described", p)
 		}

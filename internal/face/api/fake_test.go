@@ -113,6 +113,10 @@ func (f *fake) Notes(_ context.Context, id string) ([]nightcrier.Note, error) {
 	return f.notes[id], f.fail
 }
 
+func (f *fake) MarkCleared(_ context.Context, id, _ string) (nightcrier.Incident, error) {
+	return nightcrier.Incident{ID: id, Condition: nightcrier.ConditionCleared}, f.fail
+}
+
 func (f *fake) Note(_ context.Context, id, by, text string) (nightcrier.Note, error) {
 	n, err := nightcrier.NewNote(by, text, start)
 	if err == nil {

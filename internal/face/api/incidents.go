@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -65,12 +66,17 @@ type raw struct {
 }
 
 type incidentQuery struct {
-	Status   string    `query:"status" enum:"pending,investigating,resolved,failed,agent_failed,listed"`
-	Cluster  string    `query:"cluster" maxLength:"253"`
-	CausedBy string    `query:"causedBy" maxLength:"64" doc:"Only those that came to the same cause as this incident"`
-	Since    time.Time `query:"since" doc:"Leaves out what was opened before"`
-	Limit    int       `query:"limit" minimum:"1" maximum:"1000" default:"100"`
-	Cursor   string    `query:"cursor" maxLength:"256" doc:"nextCursor of the page before"`
+	Status    string    `query:"status" enum:"pending,investigating,resolved,failed,agent_failed,listed"`
+	Cluster   string    `query:"cluster" maxLength:"253"`
+	Namespace string    `query:"namespace" maxLength:"253"`
+	Severity  string    `query:"severity" enum:"info,warning,error,critical" doc:"Only those that are at least as severe"`
+	Condition string    `query:"condition" enum:"active,cleared,unknown" doc:"Whether the fault is still there"`
+	Text      string    `query:"text" maxLength:"256" doc:"Words that stand in its objects, its kind of fault or its cause"`
+	Until     time.Time `query:"until" doc:"Leaves out what was opened then or later"`
+	CausedBy  string    `query:"causedBy" maxLength:"64" doc:"Only those that came to the same cause as this incident"`
+	Since     time.Time `query:"since" doc:"Leaves out what was opened before"`
+	Limit     int       `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Cursor    string    `query:"cursor" maxLength:"256" doc:"nextCursor of the page before"`
 }
 
 type reportQuery struct {
@@ -110,6 +116,7 @@ func (a *API) incidentRoutes(h huma.API) {
 	huma.Register(h, newOperation("list-notes", http.MethodGet, "/incidents/{id}/notes", "What people noted about an incident"), a.listNotes)
 	huma.Register(h, noteOperation(), a.addNote)
 	huma.Register(h, acceptedOperation("cancel-incident", "/incidents/{id}/cancel", "Stop the investigation"), a.cancelIncident)
+	huma.Register(h, newOperation("clear-incident", http.MethodPost, "/incidents/{id}/clear", "Say that the fault is over"), a.clearIncident)
 	huma.Register(h, acceptedOperation("retry-incident", "/incidents/{id}/retry", "Investigate a closed incident again"), a.retryIncident)
 }
 
@@ -138,8 +145,9 @@ func reportOperation() huma.Operation {
 }
 
 func (a *API) listIncidents(ctx context.Context, q *incidentQuery) (*body[IncidentList], error) {
+	severity, _ := nightcrier.ParseSeverity(cmp.Or(q.Severity, "info")) // one of the four
 	list, next, err := a.opt.Incidents.Incidents(ctx, store.IncidentFilter{Status: nightcrier.IncidentStatus(q.Status),
-		Cluster: q.Cluster, CausedBy: q.CausedBy, Since: q.Since, Limit: q.Limit, Cursor: q.Cursor})
+		Cluster: q.Cluster, Namespace: q.Namespace, Severity: severity, Condition: nightcrier.Condition(q.Condition), Text: q.Text, Until: q.Until, CausedBy: q.CausedBy, Since: q.Since, Limit: q.Limit, Cursor: q.Cursor})
 	if err != nil {
 		return nil, a.problemFor(ctx, err)
 	}
@@ -268,6 +276,10 @@ func (a *API) cancelIncident(ctx context.Context, in *incidentID) (*body[nightcr
 	return control(ctx, a, in.ID, func(c Control) (nightcrier.Run, error) {
 		return c.Cancel(ctx, in.ID, "cancelled by a request")
 	})
+}
+
+func (a *API) clearIncident(ctx context.Context, in *incidentID) (*body[nightcrier.Incident], error) {
+	return control(ctx, a, in.ID, func(c Control) (nightcrier.Incident, error) { return c.MarkCleared(ctx, in.ID, "") })
 }
 
 func (a *API) retryIncident(ctx context.Context, in *retryQuery) (*body[nightcrier.Run], error) {

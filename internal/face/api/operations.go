@@ -58,6 +58,7 @@ var operations = map[string]struct {
 	"add-note":                {ofIncidents, "The next incident of the same kind shows it. An incident takes 100 notes.", append([]int{http.StatusConflict, http.StatusRequestEntityTooLarge}, ofID...)},
 	"stream-incident-journal": {ofIncidents, "Server-sent events: id is the entry's sequence number, data the entry. An event named end follows the last entry of a run that ended.", ofID},
 	"cancel-incident":         {ofIncidents, "The answer comes at once; the incident ends when its agent is gone.", append([]int{http.StatusConflict}, ofID...)},
+	"clear-incident":          {ofIncidents, "Nobody is asked whether it is so. A source that sees the fault again says that it is back.", append([]int{http.StatusConflict}, ofID...)},
 	"retry-incident":          {ofIncidents, "Only what is closed can be tried again. It costs what an investigation costs.", append([]int{http.StatusConflict}, ofID...)},
 	"list-runs":               {ofRuns, "A page of runs without their steps; nextCursor asks for the one behind it. A run that waits says for what.", []int{http.StatusBadRequest}},
 	"get-run":                 {ofRuns, "The attempts of its steps are in the order that they came up.", ofID},

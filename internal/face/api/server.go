@@ -22,7 +22,10 @@ const (
 	answerTime     = 60 * time.Second
 	// maxConns bounds the connections of one TCP address: whoever can reach it must
 	// not use up the files that the store and the workers need.
-	maxConns       = 512
+	maxConns = 512
+	// maxPageConns is more: on a bad night everybody has the page open, and each that follows
+	// something live keeps a connection.
+	maxPageConns   = 2048
 	idleTime       = 2 * time.Minute
 	maxHeaderBytes = 16 << 10
 	maxBody        = 64 << 10
@@ -42,12 +45,21 @@ type ServerConfig struct {
 	// WebhookListen is a host:port for Webhooks only, which other machines reach.
 	WebhookListen string
 	Webhooks      *http.ServeMux
+	// PageListen is a host:port for Page, which lets in whom it knows.
+	PageListen string
+	Page       Page
 	// Socket is the path of a Unix socket for the whole API, for its owner only.
 	Socket string
 	Logger *slog.Logger
 }
 
-// Server is the listeners of an API.
+// Page is what people look at, with its live streams.
+type Page interface {
+	http.Handler
+	EndStreams()
+}
+
+// Server is the listeners of an API, and of the page beside it.
 type Server struct {
 	cfg     ServerConfig
 	servers []*http.Server
@@ -55,6 +67,7 @@ type Server struct {
 	addr    string
 	health  string
 	hooks   string
+	page    string
 }
 
 // NewServer returns a Server that does not listen yet.
@@ -67,7 +80,8 @@ func (s *Server) Start(ctx context.Context) error {
 		s.openListener("socket", s.listenSocket, wrapForSocket(s.cfg.API, s.cfg.Logger)),
 		s.openListener("listen", s.listenAPI, wrapForLoopback(s.cfg.API, s.cfg.Logger)),
 		s.openListener("health_listen", s.listenHealth, wrapForHealth(s.cfg.API.Health(), s.cfg.HealthListen, s.cfg.Logger)),
-		s.openListener("webhook_listen", s.listenHooks, recoverPanics(wrapForPublic(s.cfg.Webhooks), s.cfg.Logger)))
+		s.openListener("webhook_listen", s.listenHooks, recoverPanics(wrapForPublic(s.cfg.Webhooks), s.cfg.Logger)),
+		s.openListener("page_listen", s.listenPage, recoverPanics(s.cfg.Page, s.cfg.Logger)))
 	if err != nil {
 		return errors.Join(err, s.Stop(ctx))
 	}
@@ -84,6 +98,9 @@ func (s *Server) HealthAddr() string { return s.health }
 // WebhookAddr is the address of the webhooks' listener.
 func (s *Server) WebhookAddr() string { return s.hooks }
 
+// PageAddr is the address of the page, "" where none is served.
+func (s *Server) PageAddr() string { return s.page }
+
 func (s *Server) listenSocket() (net.Listener, error) {
 	if s.cfg.Socket == "" {
 		return nil, nil
@@ -98,30 +115,37 @@ func (s *Server) listenAPI() (net.Listener, error) {
 	if err := CheckLoopback(s.cfg.Listen); err != nil {
 		return nil, err
 	}
-	return listenTCP(s.cfg.Listen, &s.addr)
+	return listenTCP(s.cfg.Listen, &s.addr, maxConns)
 }
 
 func (s *Server) listenHealth() (net.Listener, error) {
 	if s.cfg.HealthListen == "" {
 		return nil, nil
 	}
-	return listenTCP(s.cfg.HealthListen, &s.health)
+	return listenTCP(s.cfg.HealthListen, &s.health, maxConns)
 }
 
 func (s *Server) listenHooks() (net.Listener, error) {
 	if s.cfg.WebhookListen == "" {
 		return nil, nil
 	}
-	return listenTCP(s.cfg.WebhookListen, &s.hooks)
+	return listenTCP(s.cfg.WebhookListen, &s.hooks, maxConns)
 }
 
-func listenTCP(addr string, got *string) (net.Listener, error) {
+func (s *Server) listenPage() (net.Listener, error) {
+	if s.cfg.PageListen == "" {
+		return nil, nil
+	}
+	return listenTCP(s.cfg.PageListen, &s.page, maxPageConns)
+}
+
+func listenTCP(addr string, got *string, most int) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%w; is another server running, or another program on that port? Choose another address", err)
 	}
 	*got = l.Addr().String()
-	return netutil.LimitListener(l, maxConns), nil
+	return netutil.LimitListener(l, most), nil
 }
 
 // CheckLoopback returns a Refused error unless addr is a loopback host:port: the
@@ -164,6 +188,9 @@ func (s *Server) openListener(key string, listen func() (net.Listener, error), h
 // all listeners. It may be called twice, and without Start.
 func (s *Server) Stop(ctx context.Context) error {
 	s.cfg.API.EndStreams()
+	if s.cfg.Page != nil {
+		s.cfg.Page.EndStreams()
+	}
 	var errs []error
 	for _, srv := range s.servers {
 		if err := srv.Shutdown(ctx); err != nil {

@@ -20,7 +20,7 @@ func (s *Server) Try(ctx context.Context) (served bool, err error) {
 	for _, one := range []struct {
 		key    string
 		listen func() (net.Listener, error)
-	}{{"listen", s.listenAPI}, {"health_listen", s.listenHealth}, {"webhook_listen", s.listenHooks}} {
+	}{{"listen", s.listenAPI}, {"health_listen", s.listenHealth}, {"webhook_listen", s.listenHooks}, {"page_listen", s.listenPage}} {
 		l, err := one.listen()
 		if err != nil {
 			errs = append(errs, nightcrier.Errorf(nightcrier.CodeOf(err), "%s: %w", one.key, err))

@@ -1,14 +1,12 @@
 package model
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxDepth bounds the nesting of a document, and maxValues how many values are in it: what
@@ -53,34 +51,29 @@ const (
 // readJSON reads a document, which is one value. No object in it has a name twice: readers
 // differ in which of the two they believe.
 func readJSON(document []byte) (value, error) {
-	r := reader{document: document, dec: json.NewDecoder(bytes.NewReader(document)), left: maxValues}
-	r.dec.UseNumber()
-	v, err := r.readValue(0)
-	if err == nil {
-		if _, more := r.dec.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("there is more behind it")
-		}
+	if !json.Valid(document) {
+		return value{}, json.Unmarshal(document, new(json.RawMessage)) // it says why
 	}
-	if err != nil {
-		return value{}, err
-	}
-	return v, nil
+	r := reader{document: document, left: maxValues}
+	return r.readValue(0)
 }
 
-// reader adds to the tokens of a decoder where they stand.
+// reader walks through a document that is valid: the first byte of a value says what it is.
 type reader struct {
 	document []byte
-	dec      *json.Decoder
+	at       int
 	left     int // values that may still come
 }
 
-func (r *reader) readToken() (json.Token, span, error) {
-	from := int(r.dec.InputOffset()) // where the last one ended
-	t, err := r.dec.Token()
-	for from < len(r.document) && strings.IndexByte(" \t\r\n,:", r.document[from]) >= 0 {
-		from++
+// skipTo goes on to the next byte that is none of these and no space, and returns it.
+func (r *reader) skipTo(behind string) byte {
+	for {
+		c := r.document[r.at]
+		if strings.IndexByte(" \t\r\n", c) < 0 && strings.IndexByte(behind, c) < 0 {
+			return c
+		}
+		r.at++
 	}
-	return t, span{from, int(r.dec.InputOffset())}, err
 }
 
 func (r *reader) readValue(depth int) (v value, err error) {
@@ -90,42 +83,75 @@ func (r *reader) readValue(depth int) (v value, err error) {
 	if depth > maxDepth {
 		return v, fmt.Errorf("it is nested deeper than %d", maxDepth)
 	}
-	var t json.Token
-	if t, v.span, err = r.readToken(); err != nil {
-		return v, err
-	}
-	switch t := t.(type) {
-	case nil:
-		v.kind = isNull
-	case bool:
-		v.kind = map[bool]kind{true: isTrue, false: isFalse}[t]
-	case json.Number:
-		v.kind, v.text = isNumber, t.String()
-	case string:
-		v.kind, v.text = isText, t
-	case json.Delim:
-		v.kind = map[json.Delim]kind{'[': isList, '{': isObject}[t] // the decoder lets no other begin a value
+	c := r.skipTo("")
+	v.from = r.at
+	switch c {
+	case 'n':
+		v.kind, r.at = isNull, r.at+len("null")
+	case 't':
+		v.kind, r.at = isTrue, r.at+len("true")
+	case 'f':
+		v.kind, r.at = isFalse, r.at+len("false")
+	case '"':
+		v.kind, v.text = isText, r.readText()
+	case '[', '{':
+		v.kind = map[byte]kind{'[': isList, '{': isObject}[c]
 		err = r.readInner(&v, depth)
+	default:
+		v.kind = isNumber
+		for r.at < len(r.document) && strings.IndexByte("+-.eE0123456789", r.document[r.at]) >= 0 {
+			r.at++
+		}
+		v.text = string(r.document[v.from:r.at])
 	}
+	v.to = r.at
 	return v, err
 }
 
-// readInner reads a list, or an object, behind its first sign.
+// readText reads a string from its first sign on.
+func (r *reader) readText() string {
+	from, plain := r.at, true
+	for r.at++; r.document[r.at] != '"'; r.at++ {
+		switch c := r.document[r.at]; {
+		case c == '\\':
+			plain = false
+			r.at++
+		case c >= utf8.RuneSelf:
+			plain = false
+		}
+	}
+	r.at++
+	if plain {
+		return string(r.document[from+1 : r.at-1])
+	}
+	var said string
+	_ = json.Unmarshal(r.document[from:r.at], &said) // it is valid
+	return said
+}
+
+// readInner reads a list, or an object, from its first sign on.
 func (r *reader) readInner(v *value, depth int) error {
-	names := map[string]bool{}
-	for r.dec.More() {
+	var names map[string]bool
+	if v.kind == isObject {
+		names = map[string]bool{}
+	}
+	r.at++
+	for {
+		if c := r.skipTo(","); c == ']' || c == '}' {
+			r.at++
+			return nil
+		}
 		var name string
 		var named span
 		if v.kind == isObject {
-			t, at, err := r.readToken()
-			if err != nil {
-				return err
-			}
-			name, named = t.(string), at // the decoder lets nothing else pass
+			named.from = r.at
+			name = r.readText()
+			named.to = r.at
 			if names[name] {
 				return fmt.Errorf("it has the name %.64q twice in one object", name)
 			}
 			names[name] = true
+			r.skipTo(":")
 		}
 		inner, err := r.readValue(depth + 1)
 		if err != nil {
@@ -134,9 +160,6 @@ func (r *reader) readInner(v *value, depth int) error {
 		inner.name, inner.named = name, named
 		v.inner = append(v.inner, inner)
 	}
-	_, end, err := r.readToken()
-	v.to = end.to
-	return err
 }
 
 // findMember is the member of an object that has exactly this name.

@@ -120,7 +120,7 @@ func TestReadJSON(t *testing.T) {
 		deep(maxDepth + 1):                       "",
 		deep(maxDepth + 2):                       "nested deeper",
 		`[` + strings.Repeat("0,", 1<<20) + `0]`: "more than",
-		`{} {}`:                                  "more behind",
+		`{} {}`:                                  "after top-level",
 		`{"a":}`:                                 "invalid",
 	} {
 		_, err := readJSON([]byte(document))

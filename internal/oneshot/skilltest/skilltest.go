@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/oneshot/triage"
 	"nightcrier.dev/nightcrier/internal/record/journal"
 	"nightcrier.dev/nightcrier/internal/record/workspace"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // Options say what is tested.
@@ -177,8 +179,53 @@ func tryOnce(ctx context.Context, a *app.Investigator, name string, e *skill.Eva
 	if run.Outcome != nightcrier.StateSuccess {
 		r.Failures = append([]string{cmp.Or(run.FailureReason, string(run.Outcome))}, r.Failures...)
 	}
+	for _, criterion := range e.Judges() {
+		if len(r.Failures) > 0 {
+			break // what has failed already costs nothing more
+		}
+		why, err := judgeOutput(ctx, a, criterion, r)
+		if err != nil {
+			return err
+		}
+		if why != "" {
+			r.Failures = append(r.Failures, fmt.Sprintf("%q is not so: %s", criterion, text.CutLine(why, maxWhy)))
+		}
+	}
 	r.Passed = len(r.Failures) == 0
 	return nil
+}
+
+// judgeSkill says whether an output fulfils a criterion.
+const judgeSkill = "platform/eval-judge"
+
+// maxWhy is how much of its reason is shown, in characters.
+const maxWhy = 300
+
+// judgeOutput has a model say whether what was delivered fulfils a criterion; why it does not, "" when it does.
+func judgeOutput(ctx context.Context, a *app.Investigator, criterion string, r *Result) (why string, err error) {
+	run, err := runOnce(ctx, a, api.Call{Skill: judgeSkill, By: "nightcrier skills test"}, map[string]any{"criterion": criterion, "output": string(r.Output)})
+	if err != nil {
+		return "", err
+	}
+	r.CostUSD += run.CostUSD
+	if run.Outcome != nightcrier.StateSuccess {
+		return "nobody could judge it: " + cmp.Or(run.FailureReason, string(run.Outcome)), nil
+	}
+	out, err := lastOutput(ctx, a, run.ID)
+	if err != nil {
+		return "", err
+	}
+	var said struct {
+		Passes bool
+		Why    string
+	}
+	if err := json.Unmarshal(out, &said); err != nil {
+		return "", nightcrier.Errorf(nightcrier.Internal, "what %s says: %w", judgeSkill, err)
+	}
+	if said.Passes {
+		return "", nil
+	}
+	return cmp.Or(said.Why, "it does not say why"), nil
 }
 
 // awaitRun waits for the end of a run. Who goes away leaves nothing running.

@@ -118,6 +118,21 @@ func whyNothing(inc nightcrier.Incident, found bool) string {
 	return "incident " + inc.ID + " of this fault was over already"
 }
 
+// MarkCleared takes in that a person says that a fault is over; Conflict where that is
+// known. A source that sees the fault again says so, as after any end.
+func (s *Store) MarkCleared(ctx context.Context, incidentID string) (inc nightcrier.Incident, err error) {
+	return inc, s.writeTransaction(ctx, "mark an incident as over", func(t *tx) error {
+		if inc, err = t.incidentByID(incidentID); err != nil {
+			return err
+		}
+		if inc.Condition == nightcrier.ConditionCleared {
+			return nightcrier.Errorf(nightcrier.Conflict, "the fault of incident %s is over already", incidentID)
+		}
+		inc.SeenBy, inc.Condition, inc.ClearedAt = nil, nightcrier.ConditionCleared, t.now
+		return t.settleIncident(&Decision{}, inc)
+	})
+}
+
 // supersedeIncident ends the following of an earlier incident whose fault goes on in a
 // new one. Who was not told yet that it was over will not be: it is back.
 func (t *tx) supersedeIncident(inc nightcrier.Incident) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 )
 
 // maxEventIDs bounds Incident.EventIDs: the first and the newest hundred.
@@ -23,12 +24,17 @@ const (
 
 // IncidentFilter selects incidents; zero fields select all.
 type IncidentFilter struct {
-	Status  nightcrier.IncidentStatus
-	Cluster string
+	Status             nightcrier.IncidentStatus
+	Cluster, Namespace string
+	// Severity is the lowest that is selected.
+	Severity  nightcrier.Severity
+	Condition nightcrier.Condition
+	// Text stands in what the incident names: its objects, its kind of fault, its cause.
+	Text string
 	// CausedBy selects those that have this incident as their root.
 	CausedBy string
-	// Since leaves out what was opened before.
-	Since time.Time
+	// Since leaves out what was opened before, Until what was opened then or later.
+	Since, Until time.Time
 	// Limit is at most 1000, 100 by default. Cursor is the nextCursor of the
 	// page before.
 	Limit  int
@@ -47,7 +53,18 @@ func (s *Store) Incidents(ctx context.Context, f IncidentFilter) ([]nightcrier.I
 	var q filter
 	q.addEqual("status", string(f.Status))
 	q.addEqual("cluster", f.Cluster)
+	q.addEqual("namespace", f.Namespace)
+	q.addEqual("condition", string(f.Condition))
 	q.addEqual("caused_by", f.CausedBy)
+	if f.Severity > nightcrier.Info {
+		q.addTerm("severity >= ?", int(f.Severity))
+	}
+	for _, word := range strings.Fields(strings.ToLower(f.Text)) {
+		q.addTerm(`words LIKE ? ESCAPE '\'`, "%"+likeEscaper.Replace(word)+"%")
+	}
+	if !f.Until.IsZero() {
+		q.addTerm("created_at < ?", toMicros(f.Until))
+	}
 	if !f.Since.IsZero() {
 		q.addTerm("created_at >= ?", toMicros(f.Since))
 	}
@@ -98,15 +115,28 @@ func scanIncident(row interface{ Scan(...any) error }) (nightcrier.Incident, err
 	return inc, decodeDoc(doc, &inc)
 }
 
+// likeEscaper makes a word match itself alone in LIKE.
+var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`)
+
+// maxWords bounds what is searched of one incident, in bytes.
+const maxWords = 2 << 10
+
+// searchWords is what a person may remember of an incident.
+func searchWords(inc *nightcrier.Incident) string {
+	said := strings.Join([]string{inc.ID, inc.Cluster, inc.Resource.String(), inc.Owner.String(), inc.FaultType, string(inc.Class), inc.RootCause, inc.Context}, "\n")
+	return text.KeepBytes(strings.ToLower(said), maxWords)
+}
+
 // addIncident stores a new incident.
 func (t *tx) addIncident(inc *nightcrier.Incident, stormID string) error {
 	doc, err := encodeDoc(inc)
 	if err != nil {
 		return err
 	}
-	_, err = t.execStatement(`INSERT INTO incidents (id, fingerprint, cluster, status, severity, condition, created_at, last_event_at, cleared_at, storm_id, doc)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		inc.ID, inc.Fingerprint, inc.Cluster, string(inc.Status), int(inc.Severity), string(inc.Condition),
+	t.wake = append(t.wake, allIncidents)
+	_, err = t.execStatement(`INSERT INTO incidents (id, fingerprint, cluster, namespace, words, status, severity, condition, created_at, last_event_at, cleared_at, storm_id, doc)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		inc.ID, inc.Fingerprint, inc.Cluster, inc.Namespace(), searchWords(inc), string(inc.Status), int(inc.Severity), string(inc.Condition),
 		toMicros(inc.CreatedAt), toMicros(inc.LastEventAt), toMicros(inc.ClearedAt), stormID, doc)
 	return err
 }
@@ -117,8 +147,9 @@ func (t *tx) saveIncident(inc *nightcrier.Incident, from nightcrier.IncidentStat
 	if err != nil {
 		return err
 	}
-	n, err := t.execStatement(`UPDATE incidents SET status = ?, severity = ?, condition = ?, last_event_at = ?, cleared_at = ?, caused_by = ?, doc = ? WHERE id = ? AND status = ?`,
-		string(inc.Status), int(inc.Severity), string(inc.Condition), toMicros(inc.LastEventAt), toMicros(inc.ClearedAt), inc.CausedBy, doc, inc.ID, string(from))
+	n, err := t.execStatement(`UPDATE incidents SET namespace = ?, words = ?, status = ?, severity = ?, condition = ?, last_event_at = ?, cleared_at = ?, caused_by = ?, doc = ? WHERE id = ? AND status = ?`,
+		inc.Namespace(), searchWords(inc), string(inc.Status), int(inc.Severity), string(inc.Condition), toMicros(inc.LastEventAt), toMicros(inc.ClearedAt), inc.CausedBy, doc, inc.ID, string(from))
+	t.wake = append(t.wake, allIncidents)
 	if err == nil && n != 1 {
 		err = nightcrier.Errorf(nightcrier.Conflict, "incident %s is no longer %s", inc.ID, from)
 	}

@@ -135,6 +135,13 @@ func (s *Store) WatchJournal(run string) (<-chan struct{}, func()) {
 	return ch, func() { s.watch.dropWatcher(run, ch) }
 }
 
+// allIncidents stands for the incidents where one who waits names a run: a run has an id.
+const allIncidents = ""
+
+// WatchIncidents wakes its receiver after each change to an incident, in the way of
+// WatchJournal.
+func (s *Store) WatchIncidents() (<-chan struct{}, func()) { return s.WatchJournal(allIncidents) }
+
 func (w *watchers) dropWatcher(run string, ch chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -140,7 +140,8 @@ type ending struct {
 	cause  string
 }
 
-// dropRun ends a queued run, and its incident with it, if it is about one.
+// dropRun ends a queued run, and its incident with it, if it is about one: that fails, unless it was resolved
+// and only to be looked at again.
 func (t *tx) dropRun(run nightcrier.Run, end ending) (nightcrier.Run, error) {
 	run.Status, run.Reason, run.EndedAt = nightcrier.Dropped, end.reason, t.now
 	run.CancelRequested, run.Cause = end.cause != "", end.cause
@@ -160,6 +161,9 @@ func (t *tx) dropRun(run nightcrier.Run, end ending) (nightcrier.Run, error) {
 	}
 	inc, err := t.incidentByID(run.IncidentID())
 	if err != nil {
+		return run, err
+	}
+	if restored, err := t.restoreResolved(&inc); err != nil || restored {
 		return run, err
 	}
 	inc.FailureReason, inc.FailureClass = end.why, end.class

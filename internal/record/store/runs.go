@@ -444,6 +444,9 @@ func (t *tx) retryIncident(inc *nightcrier.Incident, old nightcrier.Run) (nightc
 	if err := t.noneOpen(inc.Fingerprint); err != nil {
 		return old, err
 	}
+	if _, err := t.execStatement(`UPDATE incidents SET before_retry = CASE WHEN status = 'resolved' THEN doc ELSE '' END WHERE id = ?`, inc.ID); err != nil {
+		return old, err
+	}
 	run := newRun(inc, old.Pipeline, old.Executor, t.now)
 	run.RetryOf = old.ID
 	forgetOutcome(inc, old.Executor)
@@ -462,6 +465,26 @@ func forgetOutcome(inc *nightcrier.Incident, executor string) {
 	inc.ExitCode, inc.Signal = nil, ""
 	inc.FailureReason, inc.FailureClass, inc.ContextIncomplete = "", "", ""
 	inc.RootCause, inc.Artifacts = "", nil
+}
+
+// restoreResolved makes an incident whose retry will not happen what it was before: it has its report still.
+// It is false for one that was not resolved then.
+func (t *tx) restoreResolved(inc *nightcrier.Incident) (bool, error) {
+	var doc string
+	if err := t.queryRow(`SELECT before_retry FROM incidents WHERE id = ?`, inc.ID).Scan(&doc); err != nil || doc == "" {
+		return false, err
+	}
+	var before nightcrier.Incident
+	if err := decodeDoc(doc, &before); err != nil {
+		return false, err
+	}
+	inc.RunID, inc.Executor, inc.State = before.RunID, before.Executor, before.State
+	inc.StartedAt, inc.CompletedAt = before.StartedAt, before.CompletedAt
+	inc.ExitCode, inc.Signal = before.ExitCode, before.Signal
+	inc.ContextIncomplete, inc.RootCause, inc.Artifacts = before.ContextIncomplete, before.RootCause, before.Artifacts
+	from := inc.Status
+	inc.Status = before.Status // no move: what was moved is taken back
+	return true, t.saveIncident(inc, from)
 }
 
 // noneOpen refuses a second open incident of one fault.

@@ -254,6 +254,22 @@ func quotedValues(f nightcrier.Fact) []value {
 	return out
 }
 
+// Marks are the words by which a reader finds a fact in the evidence that it cites.
+func Marks(f nightcrier.Fact) []string {
+	var out []string
+	for _, v := range quotedValues(f) {
+		if s := strings.TrimSpace(v.text); !isTrivial(s) && !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	for _, s := range Quotable(f.Text) {
+		if !slices.Contains(out, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 var (
 	valueEndRE = regexp.MustCompile(`[\n;]|,\s|…|\.\.\.`)
 	cutRE      = regexp.MustCompile(`^(?:…|\.\.\.)$`)

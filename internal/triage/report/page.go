@@ -22,10 +22,16 @@ var pageCSS string
 //go:embed page.html.tmpl
 var pageText string
 
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"text": markdown.Printable, "prose": proseHTML, "brief": briefHTML, "title": upperFirst, "check": checkOf, "outcome": func(f nightcrier.Falsification) string { return bareText(describeOutcome(f)) },
-	"stamp": timeElement, "short": func(s string) string { return texts.CutBytes(s, maxPhrase) },
-}).Parse(pageText))
+var page = template.Must(template.New("page").Funcs(PageWords()).Parse(pageText))
+
+// PageWords are the functions by which a template shows what a Page has: all of them take text
+// of others for text.
+func PageWords() template.FuncMap {
+	return template.FuncMap{
+		"text": markdown.Printable, "prose": proseHTML, "brief": briefHTML, "title": upperFirst, "check": checkOf, "outcome": func(f nightcrier.Falsification) string { return bareText(describeOutcome(f)) },
+		"stamp": timeElement, "short": func(s string) string { return texts.CutBytes(s, maxPhrase) },
+	}
+}
 
 // ContentSecurityPolicy is what a page of HTML may do in a browser: show itself in
 // its own style. It holds for the page as a file and as an answer.
@@ -43,18 +49,16 @@ const (
 	maxBrief  = 700
 )
 
-// pageData is what the page shows. Its order is that of the questions that somebody
+// Page is what a page shows of a report. Its order is that of the questions that somebody
 // asks who was just woken.
-type pageData struct {
-	Policy string
-	CSS    template.CSS
+type Page struct {
 	Report *nightcrier.Report
 	Card   Card
 	// Subject is the object to mend, or what was asked about where none is known.
 	Subject string
 	// About is how the target came up: somebody asked, or something reported it.
 	About  string
-	Broken standing
+	Broken Standing
 	// Step is the first step without the command, which stands below it.
 	Step string
 	// CausedBy is the incident that has the same cause and came first.
@@ -70,24 +74,38 @@ type pageData struct {
 	// First is the explanation that the card names; Others are those behind it.
 	First    *nightcrier.Hypothesis
 	Others   []nightcrier.Hypothesis
-	Changes  []changed
+	Changes  []Changed
 	Radius   string
-	Times    []moment
+	Times    []Moment
 	Unshown  int // facts that no evidence shows
 	Proof    template.HTML
 	Whole    bool // that Proof is all of the Markdown: it was none of ours
-	Sections []section
+	Sections []Section
 }
 
-// section is an entry of the page's contents.
-type section struct{ ID, Name string }
+// Section is an entry of the page's contents.
+type Section struct{ ID, Name string }
 
 // HTML makes one page of a report: the card on top, then what to do, why, and what
-// that rests on. md is what Final wrote, of which the page takes the record of what
-// was read; of any other Markdown it shows all. inc may be nil. The page holds no
-// script, loads nothing, and takes no HTML from anybody.
+// that rests on. The page holds no script, loads nothing, and takes no HTML from anybody.
+// What md and inc are, NewPage says.
 func HTML(r *nightcrier.Report, inc *nightcrier.Incident, md []byte) []byte {
-	d := pageData{Policy: ContentSecurityPolicy, CSS: template.CSS(pageCSS), Report: r, Card: NewCard(r)}
+	var out bytes.Buffer
+	err := page.Execute(&out, struct {
+		Page
+		Policy string
+		CSS    template.CSS
+	}{NewPage(r, inc, md), ContentSecurityPolicy, template.CSS(pageCSS)})
+	if err != nil { // into memory: the template is wrong
+		return []byte("<!doctype html><title>report</title><p>The report could not be shown.")
+	}
+	return out.Bytes()
+}
+
+// NewPage takes out of a report what a page shows. md is what Final wrote, of which the page
+// takes the record of what was read; of any other Markdown it shows all. inc may be nil.
+func NewPage(r *nightcrier.Report, inc *nightcrier.Incident, md []byte) Page {
+	d := Page{Report: r, Card: NewCard(r)}
 	if inc == nil {
 		inc = &nightcrier.Incident{}
 	}
@@ -107,15 +125,11 @@ func HTML(r *nightcrier.Report, inc *nightcrier.Incident, md []byte) []byte {
 	proof, d.Whole = renderBody(md)
 	d.Proof = template.HTML(proof) // renderBody escapes all that is not Markdown
 	d.Sections = d.contents()
-	var out bytes.Buffer
-	if err := page.Execute(&out, d); err != nil { // into memory: the template is wrong
-		return []byte("<!doctype html><title>report</title><p>The report could not be shown.")
-	}
-	return out.Bytes()
+	return d
 }
 
 // fillActions fills in what is to be done.
-func (d *pageData) fillActions(r *nightcrier.Report) {
+func (d *Page) fillActions(r *nightcrier.Report) {
 	d.Step = withoutCommand(d.Card.First)
 	for _, a := range r.Actions[min(1, len(r.Actions)):] {
 		d.Next = append(d.Next, StepOf(r, a))
@@ -136,7 +150,7 @@ func withoutCommand(s Step) string {
 }
 
 // fillReasons fills in why, without what the card says.
-func (d *pageData) fillReasons(r *nightcrier.Report) {
+func (d *Page) fillReasons(r *nightcrier.Report) {
 	d.Earlier = bareText(describeRecalled(r))
 	if isOver(r) {
 		d.Others = r.Hypotheses
@@ -149,35 +163,35 @@ func (d *pageData) fillReasons(r *nightcrier.Report) {
 }
 
 // contents names the sections that the page has.
-func (d *pageData) contents() []section {
+func (d *Page) contents() []Section {
 	r, proof := d.Report, "How it was found"
 	if d.Whole {
 		proof = "As it was written"
 	}
 	all := []struct {
-		section
+		Section
 		there bool
 	}{
-		{section{"next", "What to do"}, true},
-		{section{"why", "Why"}, d.First != nil || len(d.Others)+len(r.Inferences)+len(r.Consequences) > 0},
-		{section{"facts", "Facts"}, len(r.Facts) > 0},
-		{section{"changes", "What changed"}, len(d.Changes) > 0},
-		{section{"scope", "Who is affected"}, d.Radius != "" || len(r.Scope.Affected)+len(r.Scope.Suspected)+len(r.Scope.Unaffected) > 0},
-		{section{"times", "Timeline"}, len(d.Times) > 0},
-		{section{"unchecked", "Not looked at"}, len(r.NotChecked) > 0},
-		{section{"proof", proof}, len(bytes.TrimSpace([]byte(d.Proof))) > 0},
+		{Section{"next", "What to do"}, true},
+		{Section{"why", "Why"}, d.First != nil || len(d.Others)+len(r.Inferences)+len(r.Consequences) > 0},
+		{Section{"facts", "Facts"}, len(r.Facts) > 0},
+		{Section{"changes", "What changed"}, len(d.Changes) > 0},
+		{Section{"scope", "Who is affected"}, d.Radius != "" || len(r.Scope.Affected)+len(r.Scope.Suspected)+len(r.Scope.Unaffected) > 0},
+		{Section{"times", "Timeline"}, len(d.Times) > 0},
+		{Section{"unchecked", "Not looked at"}, len(r.NotChecked) > 0},
+		{Section{"proof", proof}, len(bytes.TrimSpace([]byte(d.Proof))) > 0},
 	}
-	var out []section
+	var out []Section
 	for _, s := range all {
 		if s.there {
-			out = append(out, s.section)
+			out = append(out, s.Section)
 		}
 	}
 	return out
 }
 
 // Has reports whether the page has a section.
-func (d pageData) Has(id string) bool {
+func (d Page) Has(id string) bool {
 	for _, s := range d.Sections {
 		if s.ID == id {
 			return true
@@ -186,25 +200,25 @@ func (d pageData) Has(id string) bool {
 	return false
 }
 
-// standing says whether it is still broken.
-type standing struct {
+// Standing says whether it is still broken.
+type Standing struct {
 	Word, Why string
 	Tone      Tone
 }
 
 // standingOf is what is known of the end of a fault when the page is made.
-func standingOf(r *nightcrier.Report, inc *nightcrier.Incident) standing {
+func standingOf(r *nightcrier.Report, inc *nightcrier.Incident) Standing {
 	switch {
 	case inc.Condition == nightcrier.ConditionCleared:
-		return standing{"No, it is over", "its end was reported at " + formatTime(inc.ClearedAt), Calm}
+		return Standing{"No, it is over", "its end was reported at " + formatTime(inc.ClearedAt), Calm}
 	case isOver(r):
-		return standing{"No", "it was well when it was looked at, at " + formatTime(r.CreatedAt), Calm}
+		return Standing{"No", "it was well when it was looked at, at " + formatTime(r.CreatedAt), Calm}
 	case inc.Condition == nightcrier.ConditionActive && inc.FaultType != nightcrier.Asked:
-		return standing{"Yes", "last reported at " + formatTime(laterOf(inc.LastEventAt, inc.Timestamp)) + ", and no end of it since", Alarm}
+		return Standing{"Yes", "last reported at " + formatTime(laterOf(inc.LastEventAt, inc.Timestamp)) + ", and no end of it since", Alarm}
 	case r.Verdict == nightcrier.VerdictFault:
-		return standing{"Yes, when looked at", "at " + formatTime(r.CreatedAt) + "; nobody tells of its end, so look again before you act", Warn}
+		return Standing{"Yes, when looked at", "at " + formatTime(r.CreatedAt) + "; nobody tells of its end, so look again before you act", Warn}
 	}
-	return standing{"Not known", "nobody tells of its end: look again before you act", Warn}
+	return Standing{"Not known", "nobody tells of its end: look again before you act", Warn}
 }
 
 func laterOf(a, b time.Time) time.Time {
@@ -226,8 +240,8 @@ func agentFailure(inc *nightcrier.Incident) string {
 	return said
 }
 
-// moment is something with a time, and how far that is from the first symptom.
-type moment struct {
+// Moment is something with a time, and how far that is from the first symptom.
+type Moment struct {
 	At         time.Time
 	Apart, Was string
 }
@@ -243,10 +257,10 @@ func symptomTime(inc *nightcrier.Incident) time.Time {
 	return inc.CreatedAt
 }
 
-func listMoments(r *nightcrier.Report, inc *nightcrier.Incident) []moment {
-	var out []moment
+func listMoments(r *nightcrier.Report, inc *nightcrier.Incident) []Moment {
+	var out []Moment
 	first := symptomTime(inc)
-	for _, m := range []moment{
+	for _, m := range []Moment{
 		{At: inc.Timestamp, Was: "first symptom"}, {At: inc.CreatedAt, Was: "incident opened"}, {At: inc.StartedAt, Was: "investigation started"},
 		{At: r.CreatedAt, Was: "report written"}, {At: repeatedAt(inc), Was: fmt.Sprintf("reported again, %d times in all", inc.EventCount)}, {At: inc.ClearedAt, Was: "the fault was over"},
 	} {
@@ -255,7 +269,7 @@ func listMoments(r *nightcrier.Report, inc *nightcrier.Incident) []moment {
 			out = append(out, m)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b moment) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(out, func(a, b Moment) int { return a.At.Compare(b.At) })
 	return out
 }
 
@@ -266,16 +280,16 @@ func repeatedAt(inc *nightcrier.Incident) time.Time {
 	return time.Time{}
 }
 
-// changed is a change with how long before the first symptom it was.
-type changed struct {
+// Changed is a change with how long before the first symptom it was.
+type Changed struct {
 	nightcrier.Change
 	Apart string
 }
 
-func changesOf(r *nightcrier.Report, first time.Time) []changed {
-	var out []changed
+func changesOf(r *nightcrier.Report, first time.Time) []Changed {
+	var out []Changed
 	for _, c := range r.Changes {
-		out = append(out, changed{c, orOther(c.Correlation, distanceInWords(c.At, first))})
+		out = append(out, Changed{c, orOther(c.Correlation, distanceInWords(c.At, first))})
 	}
 	return out
 }

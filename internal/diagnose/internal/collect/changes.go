@@ -1,12 +1,8 @@
 package collect
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nightcrier.dev/nightcrier"
 	"nightcrier.dev/nightcrier/internal/cluster/changes"
@@ -39,7 +35,7 @@ func (c *Collector) readHistory(ctx context.Context, about nightcrier.Object) er
 		looks = append(looks, c.lookQuietly(query{kind: "ControllerRevision", ns: about.Namespace, labels: selector, limit: maxHistory}))
 	}
 	if meta != nil {
-		for _, res := range deliveredBy(*meta) {
+		for _, res := range scene.DeliveredBy(*meta) {
 			l := c.lookAtObject(res)
 			l.fail = func(error) error { return nil } // a label may outlive what it names
 			looks = append(looks, l)
@@ -103,31 +99,11 @@ func NewestReleases(s *scene.Scene, ns string) (names []string) {
 // lookQuietly returns the look at a list that nobody misses.
 func (c *Collector) lookQuietly(q query) look {
 	l := c.lookAtList(q)
-	l.fail = func(error) error { return nil }
-	return l
-}
-
-// deliveredBy names the objects of Argo CD and Flux that an object's labels and
-// annotations say it came from.
-func deliveredBy(m metav1.ObjectMeta) []nightcrier.Resource {
-	var out []nightcrier.Resource
-	add := func(apiVersion, kind, ns, name string) {
-		res := nightcrier.Resource{APIVersion: apiVersion, Kind: kind, Namespace: ns, Name: name}
-		if name != "" && ns != "" && res.Check() == nil {
-			out = append(out, res)
+	l.fail = func(err error) error {
+		if nightcrier.CodeOf(err) == nightcrier.NotFound {
+			c.Reads-- // nothing is read of a kind that the server does not serve
 		}
+		return nil
 	}
-	app, _, _ := strings.Cut(m.Annotations["argocd.argoproj.io/tracking-id"], ":")
-	ns, name, qualified := strings.Cut(cmp.Or(app, m.Labels["argocd.argoproj.io/instance"]), "_")
-	if !qualified {
-		ns, name = "argocd", ns
-	}
-	add("argoproj.io/v1alpha1", "Application", ns, name)
-	for _, flux := range []struct{ prefix, apiVersion, kind string }{
-		{"kustomize.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/v1", "Kustomization"},
-		{"helm.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/v2", "HelmRelease"},
-	} {
-		add(flux.apiVersion, flux.kind, m.Labels[flux.prefix+"namespace"], m.Labels[flux.prefix+"name"])
-	}
-	return out
+	return l
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scenetest"
 )
 
@@ -14,7 +15,7 @@ func TestWhoDelivers(t *testing.T) {
   labels: {helm.toolkit.fluxcd.io/name: "../evil", helm.toolkit.fluxcd.io/namespace: x, `, 1))
 	meta, selector := s.WorkloadOf(scenetest.Cart)
 	var got []string
-	for _, r := range deliveredBy(*meta) {
+	for _, r := range scene.DeliveredBy(*meta) {
 		got = append(got, r.APIVersion+" "+r.String())
 	}
 	want := []string{"argoproj.io/v1alpha1 ops/Application/shop", "kustomize.toolkit.fluxcd.io/v1 flux-system/Kustomization/shop"}

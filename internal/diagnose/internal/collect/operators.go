@@ -36,6 +36,27 @@ var seenInWhole = []string{
 	"HelmRelease", "Kustomization", "Application", "Certificate", "CertificateRequest", "Order", "ExternalSecret", "SealedSecret", "ScaledObject", "Rollout",
 }
 
+// leadingTo are the kinds of objects that lead to what runs, or look at it, and name parts of
+// what stands before it.
+var leadingTo = []string{"HTTPRoute", "VirtualService", "DestinationRule", "ServiceMonitor", "PodMonitor"}
+
+// ReadLeading reads what leads to the target, where nothing is wrong with what it is made of.
+// more is false when there was nothing of that kind to read.
+func (c *Collector) ReadLeading(ctx context.Context) (more bool, err error) {
+	if c.in.Reader == nil || c.home == "" {
+		return false, nil
+	}
+	before := len(c.Scene.Others)
+	var looks []look
+	for _, kind := range leadingTo {
+		if !c.Scene.Listed(kind, c.home) {
+			looks = append(looks, c.lookQuietly(query{kind: kind, ns: c.home, limit: maxOfOperator}))
+		}
+	}
+	err = c.readTogether(ctx, looks...)
+	return len(c.Scene.Others) > before, unwrapStop(err)
+}
+
 // readOperators reads the objects of operators that something points at: the target itself
 // and what it refers to, what would make what is missing, what delivers the target.
 func (c *Collector) readOperators(ctx context.Context, f *scene.Facts) error {
@@ -93,7 +114,7 @@ func (c *Collector) waitsForNode() bool {
 
 // quietDeliverers are the looks at what delivered a workload, which may be gone.
 func (c *Collector) quietDeliverers(m metav1.ObjectMeta) (looks []look) {
-	for _, res := range deliveredBy(m) {
+	for _, res := range scene.DeliveredBy(m) {
 		if _, had := c.had[keyOf(res)]; !had {
 			looks = append(looks, c.quietFetch(res))
 		}

@@ -147,7 +147,7 @@ func (c *Collector) readSymptoms(ctx context.Context, f *scene.Facts) error {
 	if said("Failed", "webhook") || said("ReplicaSet", "webhook") || c.refusedByWebhook() {
 		wide("ValidatingWebhookConfiguration", "MutatingWebhookConfiguration")
 	}
-	looks = append(looks, c.metricsAPIs()...)
+	looks = append(looks, c.lookAtAPIs()...)
 	if err := c.readTogether(ctx, looks...); err != nil {
 		return err
 	}
@@ -179,15 +179,15 @@ func (c *Collector) readSymptoms(ctx context.Context, f *scene.Facts) error {
 	return c.readOperators(ctx, f)
 }
 
-// metricsAPIs are the looks that read what serves the metrics that autoscalers miss.
-func (c *Collector) metricsAPIs() (looks []look) {
+// lookAtAPIs are the looks that read what serves the metrics that autoscalers miss, and all
+// parts of the API where somebody says that one does not answer.
+func (c *Collector) lookAtAPIs() (looks []look) {
+	if c.Scene.MissesAPI() {
+		return []look{c.lookQuietly(query{kind: "APIService", limit: maxOfKind})}
+	}
 	asked := map[string]bool{}
-	for _, h := range c.Scene.Autoscalers {
-		cond, off := c.Scene.InactiveCondition(&h.Object)
-		if !off || !scene.BlindScalerReason.MatchString(cond.Reason) {
-			continue
-		}
-		if api := scene.MetricsAPIName(cond.Message); !asked[api] {
+	for i := range c.Scene.Autoscalers {
+		if api := c.Scene.BlindScalersAPI(&c.Scene.Autoscalers[i].Object); api != "" && !asked[api] {
 			asked[api] = true
 			looks = append(looks, c.lookAtObject(nightcrier.Resource{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService", Name: api}))
 		}
@@ -264,6 +264,9 @@ func (c *Collector) readBehind(ctx context.Context) error {
 	for _, ns := range served {
 		looks = append(looks, c.lookAtLists(ns, "Service", "EndpointSlice", "Pod", "Deployment", "Event")...)
 	}
+	if c.logsSay(noName) {
+		looks = append(looks, c.lookQuietly(query{kind: "CiliumNetworkPolicy", ns: c.home, limit: maxOfKind}), c.lookQuietly(query{kind: "CiliumClusterwideNetworkPolicy", limit: maxOfKind}))
+	}
 	if c.systemMatters() && !c.Scene.Complete("Pod", scene.SystemNamespace) {
 		looks = append(looks, c.lookAtLists(scene.SystemNamespace, "Pod", "Deployment", "DaemonSet", "Service", "EndpointSlice", "ConfigMap", "Event")...)
 	}
@@ -287,15 +290,19 @@ func (c *Collector) readLogsIn(ctx context.Context, namespaces []string) error {
 }
 
 // servingNamespaces are those of the Services behind parts of the API that are not
-// available.
+// available, or that autoscalers get nothing from.
 func (c *Collector) servingNamespaces() (list []string) {
+	missed := map[string]bool{}
+	for i := range c.Scene.Autoscalers {
+		missed[c.Scene.BlindScalersAPI(&c.Scene.Autoscalers[i].Object)] = true
+	}
 	for i := range c.Scene.Others {
 		u := &c.Scene.Others[i].Object
 		ns := scene.StringAt(u, "spec", "service", "namespace")
 		if u.GetKind() != "APIService" || ns == "" || c.Scene.Complete("Pod", ns) || slices.Contains(list, ns) || len(list) >= maxBehind {
 			continue
 		}
-		if _, _, bad := c.Scene.WhyUnavailable(u); bad && (nightcrier.Resource{Kind: scene.NamespaceKind, Name: ns}).Check() == nil {
+		if _, _, bad := c.Scene.WhyUnavailable(u); (bad || missed[u.GetName()]) && (nightcrier.Resource{Kind: scene.NamespaceKind, Name: ns}).Check() == nil {
 			list = append(list, ns)
 		}
 	}

@@ -182,7 +182,7 @@ func (t *timeline) whoRolled() string {
 	if meta == nil {
 		return ""
 	}
-	_, who := lastEdit(meta)
+	_, who := scene.LastEdit(meta)
 	return who
 }
 
@@ -322,7 +322,7 @@ func (t *timeline) addEdit(kind string, o metav1.Object, ref scene.Ref, uses map
 		what += ", which " + t.about.String() + " uses,"
 	}
 	made := o.GetCreationTimestamp().Time
-	if at, who := lastEdit(o); at.Sub(made) > newborn {
+	if at, who := scene.LastEdit(o); at.Sub(made) > newborn {
 		t.addChange(at, is, ref, who, what+" was changed")
 		return
 	} else if bornWith(t.s, t.about, made) {
@@ -336,17 +336,6 @@ func (t *timeline) addEdit(kind string, o metav1.Object, ref scene.Ref, uses map
 func bornWith(s *scene.Scene, about nightcrier.Object, made time.Time) bool {
 	meta, _ := s.WorkloadOf(about)
 	return meta != nil && made.Sub(meta.CreationTimestamp.Time).Abs() < newborn
-}
-
-// lastEdit is when, and with what, an object was last written by anything but the
-// controllers of Kubernetes.
-func lastEdit(o metav1.Object) (at time.Time, who string) {
-	for _, m := range o.GetManagedFields() {
-		if m.Time != nil && m.Subresource == "" && !scene.IsOwnController(m.Manager) && m.Time.After(at) {
-			at, who = m.Time.Time, m.Manager
-		}
-	}
-	return at, who
 }
 
 // configOf are the ConfigMaps and Secrets that a workload's Pods name.

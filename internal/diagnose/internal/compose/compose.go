@@ -316,7 +316,7 @@ func rateNearness(f *scene.Facts, g scene.Graph, groups []*group) map[*group]int
 // leadsToOwner reports whether gr is about something that leads to the target.
 func leadsToOwner(gr *group, g scene.Graph, owner nightcrier.Object) bool {
 	switch gr.object.Kind {
-	case "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy":
+	case "Service", "Ingress", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy", "ServiceMonitor", "PodMonitor", "HTTPRoute", "VirtualService", "DestinationRule":
 	default:
 		return false
 	}

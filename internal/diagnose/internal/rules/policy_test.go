@@ -45,12 +45,25 @@ func TestPolicyDeniesDNS(t *testing.T) {
 	egress := func(rules string) string {
 		return scenetest.PolicyOf("p", "podSelector: {matchLabels: {app: web}}, policyTypes: [Egress], egress: ["+rules+"]")
 	}
+	cached := map[string]string{scenetest.PodNameOf("web"): "lookup cart on 169.254.20.10:53: read udp 10.1.0.5:4711->169.254.20.10:53: i/o timeout\n"}
+	const toDNS = "{to: [{namespaceSelector: {}, podSelector: {matchLabels: {k8s-app: kube-dns}}}]}"
+	cilium := func(rule string) string {
+		return "{apiVersion: cilium.io/v2, kind: CiliumNetworkPolicy, metadata: {namespace: shop, name: p}, spec: {endpointSelector: {matchLabels: {app: web}}, egress: [" + rule + "]}}"
+	}
 	checkScenes(t, []scenecase{
 		{"all", scenetest.JoinDocs(web, egress("")), blind, []string{found}},
 		{"all but its own namespace", scenetest.JoinDocs(web, egress("{to: [{podSelector: {}}]}")), blind, []string{found}},
 		{"no complaint", scenetest.JoinDocs(web, egress("")), nil, nil},
 		{"port 53 to anybody", scenetest.JoinDocs(web, egress("{ports: [{port: 53, protocol: UDP}]}")), blind, nil},
-		{"only by TCP", scenetest.JoinDocs(web, egress("{ports: [{port: 53}]}")), blind, nil},
+		{"only by TCP, and resolvers ask by UDP", scenetest.JoinDocs(web, egress("{ports: [{port: 53}]}")), blind, []string{found}},
+		{"Pods of the DNS, and it asks the cache on its node", scenetest.JoinDocs(web, egress(toDNS)), cached, []string{found}},
+		{"the cache by its address", scenetest.JoinDocs(web, egress("{to: [{ipBlock: {cidr: 169.254.0.0/16}}]}, "+toDNS)), cached, nil},
+		{"anybody on port 53, the cache too", scenetest.JoinDocs(web, egress("{ports: [{port: 53, protocol: UDP}]}")), cached, nil},
+		{"Cilium: Pods of the DNS, and it asks the cache", scenetest.JoinDocs(web, cilium("{toEndpoints: [{matchLabels: {'k8s:k8s-app': kube-dns, 'k8s:io.kubernetes.pod.namespace': kube-system}}]}")), cached, []string{"network-policy-denies CiliumNetworkPolicy p"}},
+		{"Cilium: Pods of the DNS, which it asks", scenetest.JoinDocs(web, cilium("{toEndpoints: [{matchLabels: {'k8s:k8s-app': kube-dns, 'k8s:io.kubernetes.pod.namespace': kube-system}}]}")), blind, nil},
+		{"Cilium: the node", scenetest.JoinDocs(web, cilium("{toEntities: [host], toPorts: [{ports: [{port: '53', protocol: UDP}]}]}")), cached, nil},
+		{"Cilium: the node, by TCP", scenetest.JoinDocs(web, cilium("{toEntities: [host], toPorts: [{ports: [{port: '53', protocol: TCP}]}]}")), cached, []string{"network-policy-denies CiliumNetworkPolicy p"}},
+		{"Cilium: what we do not know", scenetest.JoinDocs(web, cilium("{toNodes: [{}]}")), cached, nil},
 		{"to the DNS by its labels", scenetest.JoinDocs(web, egress("{to: [{namespaceSelector: {}, podSelector: {matchLabels: {k8s-app: kube-dns}}}]}")), blind, nil},
 		{"to a namespace whose labels are not known", scenetest.JoinDocs(web, egress("{to: [{namespaceSelector: {matchLabels: {name: kube-system}}}]}")), blind, nil},
 		{"to a block that may hold it", scenetest.JoinDocs(web, egress("{to: [{ipBlock: {cidr: 10.0.0.0/8}}]}")), blind, nil},

@@ -137,6 +137,30 @@ func (s *Scene) InactiveCondition(h *autoscalingv2.HorizontalPodAutoscaler) (aut
 // BlindScalerReason are the reasons of an autoscaler that gets no metrics.
 var BlindScalerReason = NewPattern(`^(FailedGet\w{1,30}Metric|FailedComputeMetricsReplicas|InvalidMetricSourceType)$`)
 
+// MissesAPI matches what a client says that a part of the API does not answer it.
+var MissesAPI = NewPattern(`the server is currently unable to handle the request|stale GroupVersion discovery|complete list of server APIs`)
+
+// MissesAPI reports whether anything that was read says that a part of the API does not answer:
+// a log, a fresh Event, the status of a namespace or of an object of an operator.
+func (s *Scene) MissesAPI() bool {
+	return slices.ContainsFunc(s.Logs, func(l LogExcerpt) bool { return MissesAPI.MatchString(l.Text) }) ||
+		slices.ContainsFunc(s.Events, func(e Read[corev1.Event]) bool { return MissesAPI.MatchString(e.Object.Message) && s.IsFresh(e) }) ||
+		slices.ContainsFunc(s.Namespaces, func(n Read[corev1.Namespace]) bool {
+			return slices.ContainsFunc(n.Object.Status.Conditions, func(c corev1.NamespaceCondition) bool { return MissesAPI.MatchString(c.Message) })
+		}) ||
+		slices.ContainsFunc(s.SelfComplaints(), func(w OwnWord) bool { return MissesAPI.MatchString(w.Seen.Quote) })
+}
+
+// BlindScalersAPI is the APIService of which an autoscaler says that it gets no metrics, ""
+// where it does not.
+func (s *Scene) BlindScalersAPI(h *autoscalingv2.HorizontalPodAutoscaler) string {
+	c, off := s.InactiveCondition(h)
+	if !off || !BlindScalerReason.MatchString(c.Reason) {
+		return ""
+	}
+	return MetricsAPIName(c.Message)
+}
+
 // MetricsAPIName names the APIService of the metrics that a message misses.
 func MetricsAPIName(message string) string {
 	switch {
@@ -165,13 +189,4 @@ func (s *Scene) HelmSecrets(ns string) (out []Read[corev1.Secret]) {
 		return b.Object.CreationTimestamp.Compare(a.Object.CreationTimestamp.Time)
 	})
 	return out
-}
-
-// IsOwnController reports whether what a field manager writes follows from what others wrote.
-func IsOwnController(manager string) bool {
-	switch manager {
-	case "kube-controller-manager", "kube-scheduler", "kubelet", "kube-apiserver", "cloud-controller-manager", "cluster-autoscaler":
-		return true
-	}
-	return false
 }

@@ -41,6 +41,10 @@ func (c control) CancelRun(ctx context.Context, id, cause string) (nightcrier.Ru
 	return c.RequestCancelRun(ctx, id, cause)
 }
 
+func (c control) MarkCleared(ctx context.Context, id, _ string) (nightcrier.Incident, error) {
+	return c.Store.MarkCleared(ctx, id)
+}
+
 func (c control) TellAgain(ctx context.Context, id string) ([]store.Notification, error) {
 	return c.RenewNotifications(ctx, id)
 }

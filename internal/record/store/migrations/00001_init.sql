@@ -55,6 +55,7 @@ CREATE TABLE incidents (
     cleared_at    BIGINT NOT NULL,
     over_at       BIGINT NOT NULL DEFAULT 0,
     look_again_at BIGINT NOT NULL DEFAULT 0,
+    before_retry  TEXT NOT NULL DEFAULT '',
     doc           TEXT NOT NULL,
     report        BYTEA
 );

@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"nightcrier.dev/nightcrier"
+
 	"nightcrier.dev/nightcrier/internal/record/store"
 )
 
@@ -212,6 +214,47 @@ func staleAlerts(t *testing.T, b *bench) {
 	says(alert("d", true), cleared)
 	says(alert("e", false), active)
 	says(alert("e", true), cleared)
+}
+
+// retriesInVain: what was resolved is as it was before, where its retry never begins; what had failed has failed.
+func retriesInVain(t *testing.T, b *bench) {
+	first := b.acceptEvent(t, b.eventBy("watch", nightcrier.Warning, false), Policy())
+	end := func(f store.Finish) nightcrier.Incident {
+		t.Helper()
+		f.RunID = b.admitRun(t).ID
+		if _, err := b.BeginRun(t.Context(), f.RunID); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.FinishRun(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.Advance(time.Hour)
+		return b.readIncident(t, first.Incident.ID)
+	}
+	inc := end(store.Finish{Status: nightcrier.Resolved, RootCause: "the disk is full", Report: []byte(`{}`), LookAgainAt: b.clock.Now().Add(time.Minute)})
+	if got, err := b.RetryDue(t.Context()); err != nil || len(got) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	run, err := b.RequestCancelRun(t.Context(), b.readIncident(t, inc.ID).RunID, "not needed")
+	if err != nil || run.Status != nightcrier.Dropped {
+		t.Fatalf("%+v, %v", run, err)
+	}
+	if got := b.readIncident(t, inc.ID); !cmp.Equal(got, inc) {
+		t.Errorf("it was %+v, and is %+v", inc, got)
+	}
+	if _, err := b.Retry(t.Context(), first.Incident.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	inc = end(store.Finish{Status: nightcrier.Failed, FailureReason: "no"})
+	if _, err := b.Retry(t.Context(), inc.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.RequestCancelRun(t.Context(), b.readIncident(t, inc.ID).RunID, "not needed"); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.readIncident(t, inc.ID); got.Status != nightcrier.Failed || got.RootCause != "" {
+		t.Errorf("what had failed is %+v", got)
+	}
 }
 
 // looksAgain: an incident whose report asks for another look gets one run when the time has come,

@@ -39,6 +39,7 @@ var suite = map[string]func(*testing.T, *bench){
 	"condition/stale alerts":    staleAlerts,
 	"condition/closed":          clearClosed,
 	"condition/look again":      looksAgain,
+	"condition/retry in vain":   retriesInVain,
 	"condition/still there":     stillThere,
 	"condition/not the same":    notStillThere,
 	"condition/many sources":    manySources,

@@ -6,6 +6,6 @@ import "nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 // Areas are all that is known here.
 func Areas() []scene.Area {
 	return []scene.Area{
-		dnsRules, ingressRules, policyRules, serviceRules,
+		dnsRules, ingressRules, namingRules, policyRules, resolverRules, serviceRules,
 	}
 }

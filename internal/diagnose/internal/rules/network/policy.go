@@ -17,7 +17,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 )
 
-var policyRules = scene.Area{Name: "policy", SceneRules: []scene.SceneRule{policyDenies, policyDeniesDNS}, Causes: policyCauses}
+var policyRules = scene.Area{Name: "policy", SceneRules: []scene.SceneRule{policyDenies}, Causes: policyCauses}
 
 var policyCauses = []scene.Cause{
 	{ID: "network-policy-denies", Category: "Network", Meaning: "a NetworkPolicy denies a connection that a workload is configured to make", Rank: scene.RankStated + 4},
@@ -30,6 +30,8 @@ type party struct {
 	spec      *corev1.PodSpec
 	// ips are the addresses of its Pods, none when they are not known.
 	ips []string
+	// address is set where it is no Pod but an address, which only blocks of addresses cover.
+	address bool
 }
 
 // network is a Scene as network policies see it: every workload a party.
@@ -139,6 +141,8 @@ func letsPeer(s *scene.Scene, ns string, peers []networkingv1.NetworkPolicyPeer,
 	hosted := other.spec != nil && other.spec.HostNetwork
 	return slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
 		switch {
+		case other.address:
+			return p.IPBlock != nil && inBlock(p.IPBlock, other.ips)
 		case p.IPBlock != nil:
 			return hosted || inBlock(p.IPBlock, other.ips)
 		case hosted: // plugins differ on whether selectors hold for it
@@ -372,40 +376,6 @@ func (s network) existsLike(ns string, sel *metav1.LabelSelector) bool {
 		}
 	}
 	return !s.Complete("Pod", ns)
-}
-
-// policyDeniesDNS finds workloads that a policy keeps from the cluster's DNS,
-// and whose logs say that names are not found.
-func policyDeniesDNS(s *scene.Scene) []scene.Finding {
-	if len(s.NetworkPolicies) == 0 {
-		return nil
-	}
-	var out []scene.Finding
-	net := newNetwork(s)
-	dns := party{namespace: scene.SystemNamespace, labels: map[string]string{"k8s-app": "kube-dns"}}
-	for _, p := range dnsPods(s) {
-		dns.labels, dns.spec, dns.ips = p.Object.Labels, &p.Object.Spec, append(dns.ips, p.Object.Status.PodIP)
-	}
-	for _, o := range workloadsNotResolving(s) {
-		if n, ok := net.deniedDNS(o, dns); ok {
-			out = joinFinding(out, n)
-		}
-	}
-	return out
-}
-
-func (s network) deniedDNS(o nightcrier.Object, dns party) (scene.Finding, bool) {
-	from := s.parties[o]
-	udp := judgeConnection(s.Scene, networkingv1.PolicyTypeEgress, from, dns, end{53, corev1.ProtocolUDP})
-	tcp := judgeConnection(s.Scene, networkingv1.PolicyTypeEgress, from, dns, end{53, corev1.ProtocolTCP})
-	line := logLineWith(logsOf(s.Scene, o), unknownWords)
-	if !udp.denied || !tcp.denied || line == nil {
-		return scene.Finding{}, false
-	}
-	n := policyFinding(udp.by[0], fmt.Sprintf("keeps %s from the cluster's DNS: it selects its Pods, and none of its egress rules allows port 53.", o))
-	n.Confidence, n.Affected = nightcrier.High, []nightcrier.Object{o}
-	n.Observed = append(n.Observed, *line)
-	return n, true
 }
 
 // logsOf is a Scene of only the logs of o's Pods.

@@ -6,6 +6,6 @@ import "nightcrier.dev/nightcrier/internal/diagnose/internal/scene"
 // Areas are all that is known here.
 func Areas() []scene.Area {
 	return []scene.Area{
-		controlPlaneRules, filledRules, nodeRules, operatorRules, provisionRules, schedulingRules,
+		aggregationRules, controlPlaneRules, filledRules, nodeRules, operatorRules, provisionRules, schedulingRules,
 	}
 }

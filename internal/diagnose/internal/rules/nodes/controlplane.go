@@ -13,10 +13,9 @@ import (
 	"nightcrier.dev/nightcrier/internal/text"
 )
 
-var controlPlaneRules = scene.Area{Name: "controlplane", SceneRules: []scene.SceneRule{controlPlaneUnhealthy, controlPlaneSlow, leaderLost, clusterNetworkUnhealthy, apiServiceUnavailable}, Causes: controlPlaneCauses}
+var controlPlaneRules = scene.Area{Name: "controlplane", SceneRules: []scene.SceneRule{controlPlaneUnhealthy, controlPlaneSlow, leaderLost, clusterNetworkUnhealthy}, Causes: controlPlaneCauses}
 
 var controlPlaneCauses = []scene.Cause{
-	{ID: "api-service-unavailable", Category: "Cluster", Meaning: "a part of the API is served by a Service that does not answer", Rank: scene.RankGround - 3, Symptom: true},
 	{ID: "cluster-network-unhealthy", Category: "Network", Meaning: "the component that gives nodes their Pod network or Service addresses is not well", Rank: scene.RankGround - 2, Symptom: true},
 	{ID: "control-plane-slow", Category: "Cluster", Meaning: "the store of the control plane is slow, so that who holds a lease loses it", Rank: scene.RankGround},
 	{ID: "control-plane-unhealthy", Category: "Cluster", Meaning: "a component of the control plane is not well", Rank: scene.RankGround + 1, Symptom: true},
@@ -266,36 +265,4 @@ func nodeWords(nodes []nightcrier.Object) string {
 		more = fmt.Sprintf(" and %d more", len(nodes)-3)
 	}
 	return ", not on " + strings.Join(names, ", ") + more
-}
-
-// apiServiceUnavailable finds parts of the API that nobody serves.
-func apiServiceUnavailable(s *scene.Scene) []scene.Finding {
-	var out []scene.Finding
-	for _, a := range s.Others {
-		u := &a.Object
-		if u.GetKind() != "APIService" {
-			continue
-		}
-		reason, message, bad := s.WhyUnavailable(u)
-		if !bad {
-			continue
-		}
-		o := nightcrier.Object{Kind: "APIService", Name: u.GetName()}
-		n := scene.Finding{
-			Cause: "api-service-unavailable", Object: o, Confidence: nightcrier.High,
-			Summary:  fmt.Sprintf("%s is not available (%s): %s.", o, text.CutMiddle(reason, scene.MaxQuote), strings.TrimSuffix(text.CutLine(message, scene.MaxQuote), ".")),
-			Observed: []scene.Observation{{Text: fmt.Sprintf("%s has Available=False, reason %s", o, text.CutMiddle(reason, scene.MaxQuote)), Quote: message, Ref: a.Ref}},
-			WrongIf:  "its server has come back since",
-			Test:     scene.GetTest("", "apiservice", u.GetName()).DecidesBetween("its condition Available is False", "it is True"),
-			Actions: []scene.Step{
-				{Action: "Look at the Service that the APIService names, its endpoints and the Pods behind it", Outcome: "names what does not answer", Risk: "none: read only"},
-				{Action: "Delete the APIService if what served it is gone for good", Outcome: "discovery and the deletion of namespaces work again", Risk: "its kinds are no longer served"},
-			},
-		}
-		if ns, name := scene.StringAt(u, "spec", "service", "namespace"), scene.StringAt(u, "spec", "service", "name"); name != "" {
-			n.DependsOn = append([]nightcrier.Object{{Kind: "Service", Namespace: ns, Name: name}}, s.WorkloadsBehind(ns, name)...)
-		}
-		out = append(out, n)
-	}
-	return out
 }

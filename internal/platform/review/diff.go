@@ -113,10 +113,10 @@ type parser struct {
 	file  *File
 	hunk  *Hunk
 	lines int
-	// inHeader says that no hunk of the file has begun, and full that there are too many files.
-	inHeader, full bool
-	oldAt, newAt   int // the next line's numbers
-	oldTo, newTo   int // where the hunk ends
+	// inHeader says that no hunk of the file has begun.
+	inHeader     bool
+	oldAt, newAt int // the next line's numbers
+	oldTo, newTo int // where the hunk ends
 }
 
 func (p *parser) readLine(line, rest []byte) {

@@ -375,15 +375,24 @@ func readRunInput(stdin io.Reader, given []string) (json.RawMessage, error) {
 	return json.Marshal(values)
 }
 
+// openNamed opens a file that a flag names.
+func openNamed(flag, file, hint string) (*os.File, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s %.100q: there is no such file: %s", flag, file, hint)
+	}
+	if err != nil {
+		return nil, unreadable(flag, file, err)
+	}
+	return f, nil
+}
+
 func readInputFile(stdin io.Reader, file string) (json.RawMessage, error) {
 	from := stdin
 	if file != "-" {
-		f, err := os.Open(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("--input %.100q: there is no such file: name one with a JSON object, or write name=value", file)
-		}
+		f, err := openNamed("--input", file, "name one with a JSON object, or write name=value")
 		if err != nil {
-			return nil, unreadable("--input", file, err)
+			return nil, err
 		}
 		defer f.Close()
 		from = f

@@ -44,7 +44,7 @@ func (p *program) rootCommand() *cobra.Command {
 		"Flags.FlagUsages", fmt.Sprintf("Flags.FlagUsagesWrapped %d", p.width),
 		"{{if .HasHelpSubCommands}}", "{{with .Annotations."+keysElsewhere+"}}\n\n{{.}}{{end}}{{if .HasHelpSubCommands}}").Replace(root.UsageTemplate()))
 	root.AddCommand(p.demoCommand(), p.serveCommand(), p.pageCommand(), p.triageCommand(), p.askCommand(), p.incidentsCommand(), p.runsCommand(), p.approvalsCommand(), p.runCommand(), p.eventsCommand(),
-		p.clustersCommand(), p.budgetCommand(), p.configCommand(), p.doctorCommand(), p.rbacCommand(), p.skillsCommand(), p.indexCommand(), p.pipelinesCommand(), p.toolsCommand(), p.guardCommand(), p.snapshotCommand(), p.auditCommand(), p.replayCommand(), p.mcpCommand(), p.evalCommand(), p.selftestCommand(), p.versionCommand())
+		p.clustersCommand(), p.budgetCommand(), p.configCommand(), p.doctorCommand(), p.rbacCommand(), p.skillsCommand(), p.indexCommand(), p.reviewCommand(), p.pipelinesCommand(), p.toolsCommand(), p.guardCommand(), p.snapshotCommand(), p.auditCommand(), p.replayCommand(), p.mcpCommand(), p.evalCommand(), p.selftestCommand(), p.versionCommand())
 	boundTo(runtime.GOOS, root.Commands())
 	p.foldHelp(root)
 	return root

@@ -142,7 +142,7 @@ func (a *Investigator) boundRun(n *store.NewRun, pins map[string]pipeline.SkillP
 // needsIncident names a step that only a run about an incident can do, "" for none.
 func needsIncident(d pipeline.Definition) string {
 	for _, s := range d.AllSteps() {
-		if s.Action != "" && s.Action != pipeline.ActionHealth && s.Approval == nil || s.Deliverable != nil && s.Deliverable.Kind == pipeline.Report {
+		if s.NeedsIncident() {
 			return s.ID
 		}
 	}

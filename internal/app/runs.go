@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"nightcrier.dev/nightcrier/internal/agent/knowledge"
 	"nightcrier.dev/nightcrier/internal/agent/skill"
 	"nightcrier.dev/nightcrier/internal/guard/toolserver"
+	"nightcrier.dev/nightcrier/internal/platform/review"
 	"nightcrier.dev/nightcrier/internal/record/store"
 	"nightcrier.dev/nightcrier/internal/run"
 	"nightcrier.dev/nightcrier/internal/run/admit"
@@ -94,6 +96,7 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 		BudgetDir: a.budgetDir(), Logger: a.log, Now: a.opt.Now, RetryPause: a.opt.RetryPause, Agents: a.cfg.MaxConcurrentAgents,
 	}
 	investigation.AddTo(&cfg)
+	maps.Copy(cfg.Actions, a.newReviewer().Actions())
 	cfg.Skills = run.SkillSteps{Copies: a.skillCopies(), Report: cfg.Skills, Knowledge: known}
 	a.opt.Runs(&cfg)
 	a.runner = run.New(cfg)
@@ -109,6 +112,15 @@ func (a *Investigator) openRuns(ctx context.Context) error {
 	a.onStop("engine", func(ctx context.Context) error { return e.Stop(remainingTime(ctx)) })
 	a.runner.Register(e)
 	return e.Launch()
+}
+
+// newReviewer makes what reviews pull requests where GitHub is configured, and diffs anywhere.
+func (a *Investigator) newReviewer() *review.Reviewer {
+	r := &review.Reviewer{}
+	if a.github != nil { // a nil client in an interface is not nil
+		r.Reader, r.Writer = a.github, a.github
+	}
+	return r
 }
 
 func remainingTime(ctx context.Context) time.Duration {

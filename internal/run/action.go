@@ -36,8 +36,10 @@ type Done struct {
 	// Class and Reason say why the step failed, "" when it has not.
 	Class  nightcrier.FailureClass
 	Reason string
-	// Output is what it hands on, as JSON; nil for nothing.
-	Output json.RawMessage
+	// Output is what it hands on, as JSON; nil for nothing. Artifacts are files below output/ of the run's
+	// workspace that the agents of later steps are given.
+	Output    json.RawMessage
+	Artifacts []nightcrier.Artifact
 	// Outcome is what the run comes to, nil of a step that does not decide that.
 	Outcome *Outcome
 }

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -169,7 +168,7 @@ func (r *Runner) newWork(ctx engine.Context, o Order) (*Work, error) {
 	w := &Work{Order: o, Result: nightcrier.AgentResult{State: nightcrier.StateCreated}, runner: r, ctx: ctx, frozen: o, input: input, done: map[string]nightcrier.Step{}, resumed: true}
 	for _, s := range o.Delivered {
 		w.done[s.ID] = s
-		if !strings.HasPrefix(s.Uses, "action:") {
+		if !isAction(s) {
 			w.Result = nightcrier.AgentResult{State: s.State, FailureClass: s.FailureClass, FailureReason: s.FailureReason, StartedAt: s.StartedAt, EndedAt: s.EndedAt}
 		}
 	}

@@ -214,17 +214,20 @@ func (s *Session) openEarlier(step nightcrier.Step) (*workspace.Workspace, error
 		o.RunID = step.FromRun
 	}
 	ws, err := s.runner.cfg.Root.Open(o.WorkspaceID())
-	if err != nil {
-		return nil, err
+	if err != nil || isAction(step) {
+		return ws, err
 	}
 	return openOwn(ws, nightcrier.DerivedID(o.RunID, attemptName(step.ID, step.Attempt)), false)
 }
 
-// before are the agents' steps that left files.
+// isAction reports whether a step is one of ours.
+func isAction(step nightcrier.Step) bool { return strings.HasPrefix(step.Uses, "action:") }
+
+// before are the steps that left files.
 func (w *Work) before() (all []nightcrier.Step) {
 	for _, id := range slices.Sorted(maps.Keys(w.done)) {
 		row := w.done[id]
-		if row.State == nightcrier.StateSuccess && !strings.HasPrefix(row.Uses, "action:") && len(row.Artifacts) > 0 && len(row.Artifacts) <= store.MaxStepArtifacts {
+		if row.State == nightcrier.StateSuccess && len(row.Artifacts) > 0 && len(row.Artifacts) <= store.MaxStepArtifacts {
 			all = append(all, row)
 		}
 	}

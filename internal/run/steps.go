@@ -215,6 +215,7 @@ func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
 		return nil
 	}
 	w.place.cluster, w.place.namespace = w.namedCluster()
+	w.given = given
 	done, err := action.Do(w)
 	var why *interrupted
 	if errors.As(err, &why) {
@@ -225,7 +226,7 @@ func (w *Work) tryStep(phase *pipeline.Phase, step *pipeline.Step) error {
 	if err != nil {
 		return err
 	}
-	w.Result, w.row.Output = done.Result, done.Output
+	w.Result, w.row.Output, w.row.Artifacts = done.Result, done.Output, done.Artifacts
 	if done.Outcome != nil {
 		w.outcome = done.Outcome
 	}

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"nightcrier.dev/nightcrier"
@@ -27,6 +28,7 @@ type Work struct {
 	done   map[string]nightcrier.Step // by id
 	// earlier is what rounds used after which a step was done again.
 	earlier nightcrier.Usage
+	given   map[string]any // what the action that is under way is given
 	// previous is the step before, for what it hands on.
 	previous *pipeline.Step
 	// stopped is why no more is done, "" while the run goes on, and stoppedFor what was wrong then.
@@ -53,6 +55,19 @@ type Work struct {
 	waited time.Duration
 	// unrecorded says that no checkpoint can be written any more.
 	unrecorded bool
+}
+
+// Given is what the action that is under way is given: the input of the run, and what the step names for itself.
+func (w *Work) Given() map[string]any { return maps.Clone(w.given) }
+
+// Earlier are the steps that are done, in the order in which they are written.
+func (w *Work) Earlier() (all []nightcrier.Step) {
+	for _, s := range w.frozen.Pipeline.Definition.AllSteps() {
+		if row, done := w.done[s.ID]; done {
+			all = append(all, row)
+		}
+	}
+	return all
 }
 
 // recallOnce has this process learn, before it does anything in a run that an earlier one began,

@@ -98,7 +98,17 @@ func start(ctx context.Context, o Options, dir string, servers []config.ToolServ
 }
 
 // RunSkill executes a skill once, without tool servers, and returns what it delivered.
-func RunSkill(ctx context.Context, o Options, input map[string]any) (out json.RawMessage, err error) {
+func RunSkill(ctx context.Context, o Options, input map[string]any) (json.RawMessage, error) {
+	return runAlone(ctx, o, "the skill "+o.Name, api.Call{Skill: o.Name, By: "nightcrier"}, input)
+}
+
+// RunPipeline executes a pipeline once, without tool servers, and returns what its last step delivered.
+func RunPipeline(ctx context.Context, o Options, input map[string]any) (json.RawMessage, error) {
+	return runAlone(ctx, o, "the pipeline "+o.Name, api.Call{Pipeline: o.Name, By: "nightcrier"}, input)
+}
+
+// runAlone executes what is called in a directory of its own, and returns what came of it.
+func runAlone(ctx context.Context, o Options, what string, call api.Call, input map[string]any) (out json.RawMessage, err error) {
 	dir, cleanup, err := workspace.ChooseRoot("", "nightcrier-skill-")
 	if err != nil {
 		return nil, err
@@ -109,23 +119,24 @@ func RunSkill(ctx context.Context, o Options, input map[string]any) (out json.Ra
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, a.Stop(context.WithoutCancel(ctx))) }()
-	run, err := runOnce(ctx, a, o.Name, "nightcrier", input)
+	run, err := runOnce(ctx, a, call, input)
 	if err != nil {
 		return nil, err
 	}
 	if run.Outcome != nightcrier.StateSuccess {
-		return nil, nightcrier.Errorf(nightcrier.Unreachable, "the skill %s delivered nothing: %s", o.Name, cmp.Or(run.FailureReason, string(run.Outcome)))
+		return nil, nightcrier.Errorf(nightcrier.Unreachable, "%s delivered nothing: %s", what, cmp.Or(run.FailureReason, string(run.Outcome)))
 	}
 	return lastOutput(ctx, a, run.ID)
 }
 
-// runOnce has a skill executed, and waits for its end.
-func runOnce(ctx context.Context, a *app.Investigator, name, by string, input map[string]any) (nightcrier.Run, error) {
+// runOnce has what is called executed, and waits for its end.
+func runOnce(ctx context.Context, a *app.Investigator, call api.Call, input map[string]any) (nightcrier.Run, error) {
 	raw, err := json.Marshal(input)
 	if err != nil {
 		return nightcrier.Run{}, nightcrier.Errorf(nightcrier.Invalid, "the input cannot be JSON: %w", err)
 	}
-	run, err := a.StartRun(ctx, api.Call{Skill: name, Input: raw, By: by, Priority: nightcrier.Warning})
+	call.Input, call.Priority = raw, nightcrier.Warning
+	run, err := a.StartRun(ctx, call)
 	if err != nil {
 		return run, err
 	}
@@ -149,7 +160,7 @@ func tryOnce(ctx context.Context, a *app.Investigator, name string, e *skill.Eva
 	}
 	maps.Copy(input, e.Input)
 	mocks.forget()
-	run, err := runOnce(ctx, a, name, "nightcrier skills test", input)
+	run, err := runOnce(ctx, a, api.Call{Skill: name, By: "nightcrier skills test"}, input)
 	if err != nil {
 		return err
 	}
@@ -192,7 +203,7 @@ const maxWhy = 300
 
 // judgeOutput has a model say whether what was delivered fulfils a criterion; why it does not, "" when it does.
 func judgeOutput(ctx context.Context, a *app.Investigator, criterion string, r *Result) (why string, err error) {
-	run, err := runOnce(ctx, a, judgeSkill, "nightcrier skills test", map[string]any{"criterion": criterion, "output": string(r.Output)})
+	run, err := runOnce(ctx, a, api.Call{Skill: judgeSkill, By: "nightcrier skills test"}, map[string]any{"criterion": criterion, "output": string(r.Output)})
 	if err != nil {
 		return "", err
 	}

@@ -29,7 +29,7 @@ var badFiles = map[string]struct{ text, want string }{
 	"empty skill":              {steps("  - skill:\n"), `3: steps[0].skill: is "", which is no skill`},
 	"skill and action":         {steps("  - skill: a\n    action: notify\n"), "3: steps[0]: has a skill and an action"},
 	"unknown action":           {steps("  - action: notfy\n"), `3: steps[0].action: is "notfy", which is not known: did you mean notify?`},
-	"unknown action, far":      {steps("  - action: kubectl-apply\n"), "write one of check, collect, health, notify"},
+	"unknown action, far":      {steps("  - action: kubectl-apply\n"), "write one of check, collect, fetch_pull_request, health, notify, post_review"},
 	"skill outside":            {steps("  - skill: ../../etc/passwd\n"), "3: steps[0].skill: is"},
 	"skill up":                 {steps("  - skill: dev/..\n"), "3: steps[0].skill: is"},
 	"skill absolute":           {steps("  - skill: /etc/passwd\n"), "3: steps[0].skill: is"},

@@ -70,7 +70,7 @@ func TestAReloadIsWhole(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 20 {
-				if n := len(l.Library().List()); n != 3 {
+				if n := len(l.Library().List()); n != 4 {
 					t.Errorf("%d pipelines", n)
 				}
 			}

@@ -109,7 +109,7 @@ func TestOneBadFileIsIsolated(t *testing.T) {
 		said = append(said, strings.TrimPrefix(p.String(), dir+"/"))
 	}
 	want := []string{
-		"bad.yaml:3: steps[0]: lacks skill: write the skill that an agent uses, such as dev/deployer, an approval, or an action: check, collect, health, notify",
+		"bad.yaml:3: steps[0]: lacks skill: write the skill that an agent uses, such as dev/deployer, an approval, or an action: check, collect, fetch_pull_request, health, notify, post_review",
 		"bad.yaml:3: steps[0].skil: is not a key: did you mean skill?",
 		"two.yml:2: name: is twice, as that of " + dir + "/one.yaml is: neither is used; keep one",
 	}
@@ -151,4 +151,6 @@ func TestOneBadFileIsIsolated(t *testing.T) {
 }
 
 // isBuildDeploy finds what is part of the product beside what most tests are about.
-func isBuildDeploy(e Entry) bool { return e.Name == "build-deploy" && e.IsEmbedded() }
+func isBuildDeploy(e Entry) bool {
+	return (e.Name == "build-deploy" || e.Name == "github-pr-review") && e.IsEmbedded()
+}

@@ -125,13 +125,25 @@ const (
 	ActionCheck   = "check"
 	ActionNotify  = "notify"
 	ActionHealth  = "health"
+	ActionFetch   = "fetch_pull_request"
+	ActionPost    = "post_review"
 )
 
 // ActionApproval is that of a step with an approval. It is not written as an action.
 const ActionApproval = "approval"
 
 // Actions lists them.
-func Actions() []string { return []string{ActionCheck, ActionCollect, ActionHealth, ActionNotify} }
+func Actions() []string {
+	return []string{ActionCheck, ActionCollect, ActionFetch, ActionHealth, ActionNotify, ActionPost}
+}
+
+// ofIncident are those that only a run about an incident can do.
+var ofIncident = []string{ActionCheck, ActionCollect, ActionNotify}
+
+// NeedsIncident reports whether only a run about an incident can do the step.
+func (s Step) NeedsIncident() bool {
+	return slices.Contains(ofIncident, s.Action) || s.DeliversReport()
+}
 
 // Step is a skill that an agent uses, or an action of the product.
 type Step struct {

@@ -122,7 +122,6 @@ CREATE TABLE runs (
     cause            TEXT NOT NULL,
     waits_for        TEXT NOT NULL DEFAULT '',
     waits_text       TEXT NOT NULL DEFAULT '',
-    parked           INTEGER NOT NULL DEFAULT 0,
     input            BYTEA,
     call_digest      TEXT NOT NULL DEFAULT ''
 );
@@ -132,17 +131,6 @@ CREATE INDEX runs_listed ON runs (queued_at, id);
 CREATE INDEX runs_queue ON runs (severity DESC, queued_at, id) WHERE status = 'queued';
 CREATE INDEX runs_leases ON runs (run_key) WHERE status = 'admitted';
 CREATE INDEX runs_storm ON runs (storm_id) WHERE storm_id <> '';
-
--- What runs ask people; doc is the approval.
-CREATE TABLE approvals (
-    id       TEXT PRIMARY KEY,
-    run_id   TEXT NOT NULL,
-    status   TEXT NOT NULL,
-    asked_at BIGINT NOT NULL,
-    doc      TEXT NOT NULL
-);
-CREATE INDEX approvals_run ON approvals (run_id);
-CREATE INDEX approvals_listed ON approvals (asked_at, id);
 
 -- The attempts of a run's steps; position counts the steps in the order they came up.
 CREATE TABLE steps (

@@ -28,10 +28,10 @@ const (
 )
 
 // deliver sends an event as GitHub does, signed with a secret.
-func (h *house) deliver(addr, secret, delivery, kind string, body []byte) (int, github.Answer) {
-	h.Helper()
-	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, "http://"+addr+github.Path, bytes.NewReader(body))
-	h.must(err)
+func (s *site) deliver(addr, secret, delivery, kind string, body []byte) (int, github.Answer) {
+	s.Helper()
+	req, err := http.NewRequestWithContext(s.Context(), http.MethodPost, "http://"+addr+github.Path, bytes.NewReader(body))
+	s.must(err)
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
 	req.Header.Set("Content-Type", "application/json")
@@ -39,13 +39,13 @@ func (h *house) deliver(addr, secret, delivery, kind string, body []byte) (int, 
 	req.Header.Set("X-GitHub-Delivery", delivery)
 	req.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	resp, err := http.DefaultClient.Do(req)
-	h.must(err)
+	s.must(err)
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	h.must(err)
+	s.must(err)
 	var a github.Answer
 	if resp.StatusCode < 300 { // else it is a problem
-		h.must(json.Unmarshal(raw, &a))
+		s.must(json.Unmarshal(raw, &a))
 	}
 	return resp.StatusCode, a
 }
@@ -80,7 +80,7 @@ func (h *house) startGitHub(env string, text ...string) {
 	for name, content := range map[string]string{
 		"skills/dev/look/SKILL.md":             "---\nname: look\ndescription: Looks at a pull request.\n---\nLook.\n",
 		"skills/dev/look/agentura.config.yaml": "skills: [{name: look, role: agent}]\nagent: {executor: claude-code, max_iterations: 3}\n",
-		"pipelines/look.yaml":                  "name: look\non:\n  - {type: github_pr, repositories: ['shop/*']}\n  - {type: github_pr, actions: [mentioned]}\nsteps:\n  - skill: dev/look\n",
+		"pipelines/look.yaml":                  "name: github-pr-review\non:\n  - {type: github_pr, repositories: ['shop/*']}\n  - {type: github_pr, actions: [mentioned]}\nsteps:\n  - skill: dev/look\n",
 	} {
 		path := filepath.Join(dir, name)
 		h.must(os.MkdirAll(filepath.Dir(path), 0o700))

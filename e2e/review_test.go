@@ -2,11 +2,16 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/app"
+	"nightcrier.dev/nightcrier/internal/config"
 	"nightcrier.dev/nightcrier/internal/fake/fakemodel"
+	"nightcrier.dev/nightcrier/internal/test/githubtest"
 )
 
 const changeToReview = `diff --git a/pay.go b/pay.go
@@ -81,5 +86,77 @@ func TestADiffIsReviewed(t *testing.T) {
 		t.Error("it says that it is posted")
 	}
 	t.Log(posted.Preview)
+	s.noKeyIn(s.root)
+}
+
+// A pull request that GitHub tells of is reviewed by the real claude CLI, and what it found stands on the
+// line, in one summary and in a check for each agent. The delivery once more changes nothing, and a push that
+// leaves the line as it is repeats nothing.
+func TestAPullRequestIsReviewed(t *testing.T) {
+	t.Parallel()
+	claude := handsOf(claudeCLI(t))
+	m := fakemodel.New(t)
+	s := claude.site(t, m, claude.deliver(oneFact)) // replaced below
+	m.MustAdd(t, claude.cli, fakemodel.Scenario{Answer: func(r fakemodel.Request) fakemodel.Step {
+		result := `{"summary":"It was read.","findings":[]}`
+		if strings.Contains(r.Text, "You do step reviewer ") {
+			result = `{"summary":"It was read.","findings":[{"path":"pay.go","line":13,"severity":"blocker","title":"The error is lost","body":"An empty card is taken.","confidence":0.9,"evidence":"return nil"}]}`
+		}
+		if r.Turn > 0 {
+			return fakemodel.Step{Text: "I have nothing more to say."}
+		}
+		return fakemodel.Step{Tools: []fakemodel.ToolCall{toolCall(claudeCLI(t).Calls.Write("output/result.json", result))}}
+	}})
+	gh := githubtest.Start(t)
+	gh.AddPull(githubtest.Pull{Repository: "shop/cart", Number: 7, Title: "Take all cards", Author: "alice", BaseRef: "main", Base: pullHead, HeadRef: "change", Head: strings.Repeat("3", 40), Diff: changeToReview})
+	key := filepath.Join(t.TempDir(), "app.pem")
+	s.must(os.WriteFile(key, gh.Key, 0o600))
+	a := s.app(func(o *app.Options) {
+		o.Config.Listen = "127.0.0.1:0"
+		o.Config.GitHub = config.GitHub{BaseURL: gh.URL, AppID: githubtest.AppID, KeyFile: key, WebhookSecret: config.NewSecret(hookSecret), Mention: "nightcrier"}
+	})
+	reviewed := func(delivery, action, head string) {
+		t.Helper()
+		status, answer := s.deliver(a.Addr(), hookSecret, delivery, "pull_request", pullEvent(action, head, false))
+		if status != 202 || len(answer.Runs) != 1 {
+			t.Fatalf("%s: %d %+v", delivery, status, answer)
+		}
+		s.eventually(func() string {
+			run, err := a.Store().Run(t.Context(), answer.Runs[0])
+			s.must(err)
+			if run.Status != nightcrier.Finished {
+				return "the run is " + string(run.Status)
+			}
+			if run.Outcome != nightcrier.StateSuccess {
+				t.Fatalf("%s: %s", run.Outcome, run.FailureReason)
+			}
+			return ""
+		})
+	}
+	seen := func() (lines, summaries, checks int) {
+		for _, r := range gh.Reviews("shop/cart", 7) {
+			for _, c := range r.Comments {
+				if lines++; c.Path != "pay.go" || c.Line != 13 || !strings.Contains(c.Body, "The error is lost") {
+					t.Errorf("it says %+v", c)
+				}
+			}
+		}
+		return lines, len(gh.Comments("shop/cart", 7)), len(gh.Checks("shop/cart"))
+	}
+	reviewed("d1", "opened", strings.Repeat("3", 40))
+	if lines, summaries, checks := seen(); lines != 1 || summaries != 1 || checks != 3 {
+		t.Errorf("%d comments on lines, %d summaries, %d checks: %+v", lines, summaries, checks, gh.Requests("POST", ""))
+	}
+	if status, answer := s.deliver(a.Addr(), hookSecret, "d1", "pull_request", pullEvent("opened", strings.Repeat("3", 40), false)); status != 200 || answer.Status != "duplicate" {
+		t.Errorf("once more: %d %+v", status, answer)
+	}
+	gh.Push("shop/cart", 7, strings.Repeat("4", 40), changeToReview, changeToReview)
+	reviewed("d2", "synchronize", strings.Repeat("4", 40))
+	if lines, summaries, checks := seen(); lines != 1 || summaries != 1 || checks != 6 {
+		t.Errorf("after a push %d comments on lines, %d summaries, %d checks", lines, summaries, checks)
+	}
+	for _, c := range gh.Comments("shop/cart", 7) {
+		t.Log(c.Body)
+	}
 	s.noKeyIn(s.root)
 }

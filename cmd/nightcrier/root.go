@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"nightcrier.dev/nightcrier"
+	"nightcrier.dev/nightcrier/internal/text"
 
 	"github.com/spf13/cobra"
 )
@@ -119,11 +120,25 @@ func unknownCommand(cmd *cobra.Command, given []string) error {
 		return nil
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	text := fmt.Sprintf("unknown command %q for %q", given[0], cmd.CommandPath())
-	if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
-		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	said := fmt.Sprintf("unknown command %q for %q", given[0], cmd.CommandPath())
+	if near := nearestOf(cmd.SuggestionsFor(given[0]), given[0]); len(near) > 0 {
+		said += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return fmt.Errorf("%s", text)
+	return fmt.Errorf("%s", said)
+}
+
+// nearestOf keeps of the names that one may stand for those that it is closest to.
+func nearestOf(names []string, to string) (nearest []string) {
+	least := 0
+	for _, name := range names {
+		switch d := text.CountEdits(to, name); {
+		case nearest == nil || d < least:
+			nearest, least = []string{name}, d
+		case d == least:
+			nearest = append(nearest, name)
+		}
+	}
+	return nearest
 }
 
 // bound are the commands that run on some systems only, by name, and why. All others run

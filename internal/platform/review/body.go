@@ -63,7 +63,10 @@ func paragraphs(all ...string) string {
 
 // describe counts what was found.
 func (p *Plan) describe() string {
-	if p.OnLines+p.Listed+p.Unsure+p.Repeated == 0 {
+	switch {
+	case len(p.Checks) == 0:
+		return "nothing was reviewed, as no agent had anything to look at"
+	case p.OnLines+p.Listed+p.Unsure+p.Repeated == 0:
 		return "nothing was found"
 	}
 	said := []string{text.CountNoun(p.OnLines, "finding") + " on lines"}

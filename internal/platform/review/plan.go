@@ -139,15 +139,15 @@ func (l *looked) plan() Plan {
 	}
 	p.OnLines, p.Listed = len(onLines), len(listed)
 	l.planReview(&p, onLines, slices.ContainsFunc(all, func(f found) bool { return f.Severity == Blocker && f.Confidence >= sureEnough }), len(all))
+	for _, a := range l.agents {
+		p.Checks = append(p.Checks, l.checkOf(a, all))
+	}
 	if len(onLines)+len(listed) > 0 || l.posted.Summary != "" {
 		kept := memory{l.about.Head, prints[max(0, len(prints)-maxKept):]}
 		body := l.summaryBody(&p, listed, kept)
 		if body != l.posted.Summary {
 			p.Summary = &Summary{summaryMarker, body}
 		}
-	}
-	for _, a := range l.agents {
-		p.Checks = append(p.Checks, l.checkOf(a, all))
 	}
 	return p
 }

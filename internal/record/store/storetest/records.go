@@ -329,6 +329,35 @@ func testNotifications(t *testing.T, b *bench) {
 	wantCode(t, err, nightcrier.Invalid)
 }
 
+func testPosts(t *testing.T, b *bench) {
+	ctx, began := t.Context(), b.clock.Now()
+	begin := func(want time.Time) {
+		t.Helper()
+		if earlier, err := b.BeginPost(ctx, "github/review 1"); err != nil || !earlier.Equal(want) {
+			t.Errorf("one was begun at %v, %v; want %v", earlier, err, want)
+		}
+	}
+	end := func(there bool) {
+		t.Helper()
+		if err := b.EndPost(ctx, "github/review 1", there, "detail"); err != nil {
+			t.Error(err)
+		}
+	}
+	begin(time.Time{})
+	b.clock.Advance(time.Minute)
+	begin(began) // whether it arrived is not known
+	end(false)
+	begin(time.Time{}) // it surely is not there
+	began = b.clock.Now()
+	b.clock.Advance(time.Minute)
+	begin(began)
+	end(true)
+	if list, err := b.PendingNotifications(ctx); err != nil || len(list) != 0 {
+		t.Errorf("still pending %+v, %v", list, err)
+	}
+	wantCode(t, b.EndPost(ctx, "nobody", true, ""), nightcrier.NotFound)
+}
+
 func testBreakers(t *testing.T, b *bench) {
 	ctx := t.Context()
 	want := store.BreakerState{Executor: "claude-code", Failures: 3, Open: true, Since: b.clock.Now(), LastError: "401"}

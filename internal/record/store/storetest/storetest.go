@@ -103,6 +103,7 @@ var suite = map[string]func(*testing.T, *bench){
 	"lists":                     testLists,
 	"not found":                 notFound,
 	"notifications":             testNotifications,
+	"posts":                     testPosts,
 	"told/retry":                toldAgain,
 	"told/rise":                 riseTold,
 	"told/same cause":           sameCauseTold,
